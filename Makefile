@@ -1,0 +1,31 @@
+# Two commands: `make demo` and `make test`. Each sets up what it needs in .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint bench clean
+
+.venv/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "bnmodes needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ..."; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+demo: .venv/installed
+	$(BIN)/bnmodes train c51 --env minatar/breakout --arm bn-batch --total-decisions 100000 \
+	  --evaluation.every-decisions 10000 --out runs/demo
+	$(BIN)/bnmodes plot runs/demo --to runs/demo/curve.png
+	$(BIN)/bnmodes watch runs/demo
+
+test: .venv/installed lint
+	$(BIN)/python -m pytest -n 2
+
+lint: .venv/installed
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+bench: .venv/installed
+	$(BIN)/python benchmarks/c51_update.py
+
+clean:
+	rm -rf .venv runs

@@ -1,0 +1,1 @@
+"""BatchNorm forward modes of value-learning agents."""

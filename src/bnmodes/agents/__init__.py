@@ -1,0 +1,1 @@
+"""Agents: configuration, act, update, state; nothing else."""

@@ -1,0 +1,99 @@
+"""What the training loop asks of an agent, and how an agent asks for a forward."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from bnmodes import protocol
+from bnmodes.envs.base import Observations, Step
+from bnmodes.networks import QNetwork
+
+
+class Agent(Protocol):
+    """Decisions in, learning inside; it knows nothing of files, studies or the command line."""
+
+    def begin(self, obs: Observations) -> None:
+        """New games start here in every environment."""
+
+    def act(self, obs: Observations) -> Int64[np.ndarray, " envs"]:
+        """Actions while training, by the act role, with exploration."""
+
+    def observe(self, actions: Int64[np.ndarray, " envs"], step: Step) -> None:
+        """What the actions led to; counts the decisions."""
+
+    def learn(self) -> None:
+        """All updates that are due now."""
+
+    def greedy(self, obs: Observations) -> Int64[np.ndarray, " envs"]:
+        """Actions by the evaluate role, without exploration; changes nothing."""
+
+    def take_metrics(self) -> dict[str, float]:
+        """Means over the updates since the last call, and the present settings."""
+
+    def state(self) -> dict[str, Any]: ...
+
+    def load_state(self, state: dict[str, Any]) -> None: ...
+
+    def load_networks(self, networks: dict[str, Any]) -> None:
+        """Only `state()["networks"]`: enough to play, not to train."""
+
+
+def forward_as(
+    role: protocol.Role,
+    declared: protocol.Protocol,
+    networks: Mapping[protocol.Params, QNetwork],
+    x: Tensor,
+) -> Tensor:
+    """The one way an agent runs a network: the role says whose parameters and which mode."""
+    forward = getattr(declared, role)
+    return networks[forward.params](x, forward)
+
+
+@dataclass
+class Means:
+    """Means of a few numbers over updates, summed where they are computed."""
+
+    names: tuple[str, ...]
+    sums: Tensor = field(init=False)
+    count: int = 0
+
+    def __post_init__(self):
+        self.sums = torch.zeros(len(self.names))
+
+    def add(self, *values: Tensor) -> None:
+        self.sums += torch.stack(values)
+        self.count += 1
+
+    def take(self) -> dict[str, float]:
+        """Empty before the first update, so that no made-up number is recorded."""
+        if self.count == 0:
+            return {}
+        means = dict(zip(self.names, (self.sums / self.count).tolist(), strict=True))
+        self.sums.zero_()
+        self.count = 0
+        return means
+
+
+def optimizer_state(optimizer: torch.optim.Optimizer) -> list[dict[str, Tensor]]:
+    """What the optimizer remembers of each parameter, in the parameters' order."""
+    return [dict(optimizer.state[parameter]) for parameter in _parameters(optimizer)]
+
+
+def load_optimizer_state(optimizer: torch.optim.Optimizer, state: list[dict[str, Tensor]]) -> None:
+    """`Optimizer.load_state_dict` would lose the channels-last layout, which a fused step needs."""
+    for parameter, saved in zip(_parameters(optimizer), state, strict=True):
+        optimizer.state[parameter] = {
+            name: torch.empty_like(parameter).copy_(value)
+            if value.shape == parameter.shape
+            else value.clone()
+            for name, value in saved.items()
+        }
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]

@@ -1,0 +1,1 @@
+"""Games behind one vector contract."""

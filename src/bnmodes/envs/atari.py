@@ -1,0 +1,113 @@
+"""Atari games on ale-py's own vector of emulators, behind the vector contract.
+
+A game begins with 0 to 29 frames of no-op, the last of them FIRE where the game has that action;
+its first observation is three black frames and one picture. A life loss ends the learning episode
+only: the frame stack goes on, and the next life needs the agent's own FIRE.
+"""
+
+from typing import Any
+
+import numpy as np
+from ale_py import roms
+from ale_py.vector_env import AtariVectorEnv
+from jaxtyping import Int64, UInt8
+
+from bnmodes.envs.base import EnvSpec, Observations, Step
+from bnmodes.streams import numpy_stream
+
+MAX_FRAMES = 108_000
+"""Longer games are truncated: half an hour of play, no-op start not counted."""
+
+TWO_PLAYER_ROMS = frozenset({"combat", "joust", "maze_craze", "warlords"})
+"""ale-py ships them for other programs; loading one here would end the process."""
+
+ROM_IDS = {
+    rom.title().replace("_", ""): rom
+    for rom in sorted(roms.get_all_rom_ids())
+    if rom not in TWO_PLAYER_ROMS
+}
+"""ale-py's name of a game by the literature's: `MsPacman` is `ms_pacman`."""
+
+FRAME_SHAPE = (1, 84, 84)
+STACK = 4
+FRAME_SKIP = 4
+RENDER_SCALE = 3
+
+
+class AtariVector:
+    """Emulators cannot be saved: a resumed run begins new games, so give it another seed."""
+
+    def __init__(self, game: str, num_envs: int, seed: int, threads: int = 1) -> None:
+        self.num_envs = num_envs
+        self._emulators = AtariVectorEnv(
+            ROM_IDS[game],
+            num_envs,
+            num_threads=threads,
+            max_num_frames_per_episode=MAX_FRAMES,
+            repeat_action_probability=0.0,
+            full_action_space=False,
+            autoreset_mode="SameStep",
+            img_height=FRAME_SHAPE[1],
+            img_width=FRAME_SHAPE[2],
+            grayscale=True,
+            stack_num=STACK,
+            frameskip=FRAME_SKIP,
+            maxpool=True,
+            noop_max=30,
+            # `episodic_life` would restart the game at each life loss; this one only tells.
+            episodic_life=False,
+            life_loss_info=True,
+            reward_clipping=False,
+            use_fire_reset=True,
+        )
+        self.spec = EnvSpec(
+            name=f"atari/{game}",
+            num_actions=int(self._emulators.single_action_space.n),
+            frame_shape=FRAME_SHAPE,
+            stack=STACK,
+            pixel_scale=1 / 255,
+            frames_per_decision=FRAME_SKIP,
+            exact_resume=False,
+        )
+        self._first_seeds: np.ndarray | None = game_seeds(seed, num_envs)
+        self._frame_numbers = np.zeros(num_envs, dtype=np.int32)  # of the game under way
+        self._picture = np.zeros(FRAME_SHAPE[1:], dtype=np.uint8)
+
+    def reset(self) -> Observations:
+        # Without seeds the emulators' generators go on, so that later games are new ones.
+        obs, info = self._emulators.reset(seed=self._first_seeds)
+        self._first_seeds = None
+        self._remember(obs, info)
+        return obs
+
+    def step(self, actions: Int64[np.ndarray, " envs"]) -> Step:
+        """Where no game ended, `successor` and `obs` are one array."""
+        obs, reward, terminated, truncated, info = self._emulators.step(actions)
+        # At game over `info` tells of the new game, lives and all: only its clock gives it away.
+        game_over = truncated | (info["episode_frame_number"] <= self._frame_numbers)
+        successor = obs
+        if game_over.any():
+            # The other rows of `final_obs` hold whatever was in memory, at a life loss too.
+            successor = obs.copy()
+            successor[game_over] = info["final_obs"][game_over]
+        self._remember(obs, info)
+        return Step(obs, successor, reward.astype(np.float32), terminated, game_over)
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> Observations:
+        return self.reset()
+
+    def render(self) -> UInt8[np.ndarray, "height width 3"]:
+        picture = self._picture.repeat(RENDER_SCALE, axis=0).repeat(RENDER_SCALE, axis=1)
+        return np.stack([picture] * 3, axis=-1)
+
+    def _remember(self, obs: Observations, info: dict[str, Any]) -> None:
+        self._frame_numbers = info["episode_frame_number"]
+        self._picture = obs[0, -1].copy()
+
+
+def game_seeds(seed: int, num_envs: int) -> np.ndarray:
+    """One each, below 2³¹, which is all that ale-py takes."""
+    return numpy_stream(seed, "atari").integers(2**31, size=num_envs)

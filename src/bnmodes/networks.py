@@ -1,0 +1,109 @@
+"""Value networks: linear → norm → ReLU on every hidden layer, and a bare head."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor, nn
+
+from bnmodes.norm import BatchNorm, LayerNorm, LayerNormAxes, ModedModule, StoredVariance
+from bnmodes.protocol import Mode
+
+
+@dataclass(frozen=True)
+class Conv:
+    channels: int
+    kernel: int
+    stride: int
+
+
+@dataclass(frozen=True)
+class Dense:
+    units: int
+
+
+TORSOS = {
+    "nature": (Conv(32, 8, 4), Conv(64, 4, 2), Conv(64, 3, 1), Dense(512)),
+    "minatar": (Conv(16, 3, 1), Dense(128)),
+}
+
+
+@dataclass(frozen=True)
+class NormConfig:
+    """Which normalisation stands before every ReLU."""
+
+    kind: Literal["none", "ln", "bn"] = "none"
+    """No normalisation, LayerNorm or BatchNorm."""
+    bn_epsilon: float = 1e-5
+    """Added to the variance by BatchNorm."""
+    bn_stored_variance: StoredVariance = "unbiased"
+    """What BatchNorm stores: `unbiased` is PyTorch's convention, `biased` Flax's."""
+    ln_epsilon: float = 1e-6
+    """Added to the variance by LayerNorm."""
+    ln_axes: LayerNormAxes = "channels"
+    """LayerNorm over `channels` at each position, or over `all` of a feature map."""
+
+    def layer(self, shape: tuple[int, ...]) -> ModedModule:
+        """For features [B, *shape]."""
+        if self.kind == "bn":
+            return BatchNorm(
+                shape[0], epsilon=self.bn_epsilon, stored_variance=self.bn_stored_variance
+            )
+        if self.kind == "ln":
+            return LayerNorm(shape, epsilon=self.ln_epsilon, axes=self.ln_axes)
+        return Unnormalised()
+
+
+class Unnormalised(ModedModule):
+    def run(self, x: Tensor, mode: Mode) -> Tensor:
+        return x
+
+
+class QNetwork(ModedModule):
+    """A torso and a head of `head_shape` numbers for each row, e.g. [actions, atoms]."""
+
+    def __init__(
+        self,
+        obs_shape: tuple[int, int, int],
+        head_shape: tuple[int, ...],
+        torso: str,
+        norm: NormConfig,
+        pixel_scale: float,
+        generator: torch.Generator,
+    ):
+        super().__init__()
+        self.pixel_scale = pixel_scale
+        self.head_shape = head_shape
+        self.linears, self.norms = nn.ModuleList(), nn.ModuleList()
+        shape = obs_shape
+        for layer in TORSOS[torso]:
+            if isinstance(layer, Conv):
+                linear = nn.Conv2d(shape[0], layer.channels, layer.kernel, layer.stride)
+                side = [(length - layer.kernel) // layer.stride + 1 for length in shape[1:]]
+                shape = (layer.channels, *side)
+            else:
+                linear = nn.Linear(math.prod(shape), layer.units)
+                shape = (layer.units,)
+            self.linears.append(linear)
+            self.norms.append(norm.layer(shape))
+        self.head = nn.Linear(shape[0], math.prod(head_shape))
+        for linear in (*self.linears, self.head):
+            nn.init.kaiming_normal_(linear.weight, nonlinearity="relu", generator=generator)
+            nn.init.zeros_(linear.bias)
+        self.to(memory_format=torch.channels_last)
+
+    def run(self, x: UInt8[Tensor, "B C H W"], mode: Mode) -> Float[Tensor, "B *head"]:
+        return self.head(self.features(x, mode)).unflatten(1, self.head_shape)
+
+    def features(self, x: UInt8[Tensor, "B C H W"], mode: Mode) -> Float[Tensor, "B units"]:
+        """What the head reads: the last hidden layer after its ReLU."""
+        x = x.to(torch.float32, memory_format=torch.channels_last)
+        if self.pixel_scale != 1:
+            x = x * self.pixel_scale
+        for linear, norm in zip(self.linears, self.norms, strict=True):
+            if isinstance(linear, nn.Linear) and x.ndim == 4:
+                x = x.permute(0, 2, 3, 1).flatten(1)  # no copy: that is the order in memory
+            x = norm(linear(x), mode).relu()
+        return x

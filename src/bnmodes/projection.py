@@ -1,0 +1,48 @@
+"""Fixed-norm projection ("WN"): kernels go back to their radius after every optimizer step."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from bnmodes.networks import QNetwork
+
+
+@dataclass(frozen=True)
+class ProjectionConfig:
+    """Which kernels are rescaled, and to what norm. Biases, scales and offsets never are."""
+
+    granularity: Literal["none", "neuron", "layer"] = "none"
+    """No projection, one norm per output neuron, or one per layer."""
+    radius: Literal["unit", "initial"] = "unit"
+    """The L2 norm kept: 1, or the one at initialisation."""
+    head: bool = False
+    """Whether the head's kernel is projected too."""
+
+
+class Projection:
+    """Holds the kernels and their radii; call it after each optimizer step."""
+
+    def __init__(self, config: ProjectionConfig, network: QNetwork):
+        layers = [*network.linears, *([network.head] if config.head else [])]
+        self.kernels = [] if config.granularity == "none" else [layer.weight for layer in layers]
+        self.per_neuron = config.granularity == "neuron"
+        initial = config.radius == "initial"
+        self.radii = [
+            self._norm(k).clone() if initial else torch.ones_like(self._norm(k))
+            for k in self.kernels
+        ]
+        self()
+
+    @torch.no_grad()
+    def __call__(self) -> None:
+        for kernel, radius in zip(self.kernels, self.radii, strict=True):
+            # A kernel that is all zero has no direction and stays where it is.
+            kernel.mul_(radius / self._norm(kernel).clamp_min(1e-12))
+
+    @torch.no_grad()
+    def _norm(self, kernel: Tensor) -> Tensor:
+        """[out, 1, …] per neuron (over height, width and inputs), [1, 1, …] per layer."""
+        axes = tuple(range(1 if self.per_neuron else 0, kernel.ndim))
+        return torch.linalg.vector_norm(kernel, dim=axes, keepdim=True)

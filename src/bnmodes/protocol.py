@@ -1,0 +1,259 @@
+"""What each forward pass of an agent uses: parameters, rows, statistics, and what it writes.
+
+"Uses BatchNorm" is no specification. A `Forward` declares one pass; a `Protocol` declares the
+passes of an agent, one per role. Weights are α, PyTorch's update weight: new = (1 − α)·old +
+α·batch. Flax's momentum is 1 − α; `alpha("flax:0.99")` reads it, and `explain` prints it too.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Literal, get_args
+
+from bnmodes.errors import UsageError
+
+Params = Literal["online", "target"]
+Statistics = Literal["batch", "running", "none"]
+Population = Literal[
+    "replay-obs", "replay-next-obs", "joined", "acting", "acting+test", "rollout", "evaluation"
+]
+Role = Literal["predict", "bootstrap", "act", "evaluate", "improve"]
+
+
+def alpha(text: str | float) -> float:
+    """An update weight from a number, or from Flax's convention: `flax:0.99` is 0.01."""
+    flax, number = re.fullmatch(r"(flax:)?(.*)", str(text).strip()).groups()
+    try:
+        # Rounded, because 1 - 0.99 is not the float 0.01.
+        weight = round(1 - float(number), 12) if flax else float(number)
+    except ValueError:
+        raise UsageError(
+            f"'{text}' is no update weight: give α such as 0.01, or Flax momentum as flax:0.99."
+        ) from None
+    return weight
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mode:
+    """Which moments a BatchNorm forward reads, and what it writes. Impossible ones do not exist."""
+
+    statistics: Statistics
+    """Moments used: of the rows in this very forward, the stored ones, or none (no BatchNorm)."""
+    track: float | None = None
+    """Weight α of a discarded pass that first moves the stored moments; none: no such pass."""
+    update: float | None = None
+    """Weight α of this pass's own moments in the stored ones; none: it writes nothing."""
+
+    def __post_init__(self):
+        if self.statistics not in get_args(Statistics):
+            raise UsageError(
+                f"statistics '{self.statistics}' are unknown: choose batch, running or none."
+            )
+        for name, weight in (("track", self.track), ("update", self.update)):
+            if weight is not None and not 0 < weight <= 1:
+                raise UsageError(
+                    f"{name} weight {weight:g} is outside (0, 1]: give α such as 0.01, or leave it "
+                    "out to write nothing."
+                )
+        if self.track is not None and self.statistics != "running":
+            raise UsageError(
+                f"tracking moves stored moments before they are read, but statistics "
+                f"'{self.statistics}' read none: use running statistics, or drop track."
+            )
+        if self.update is not None and self.statistics != "batch":
+            raise UsageError(
+                f"update writes the moments that a batch forward has computed, but statistics "
+                f"'{self.statistics}' compute none: use batch statistics, or track to write first."
+            )
+
+    @property
+    def writes(self) -> bool:
+        return self.track is not None or self.update is not None
+
+
+BATCH = Mode(statistics="batch")
+RUNNING = Mode(statistics="running")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forward(Mode):
+    """A mode, with whose parameters it runs and which rows it gets."""
+
+    params: Params
+    """`online` (trained) or `target` (copied) parameters and stored moments."""
+    population: Population
+    """The rows that are in the batch together."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What an agent offers its forwards; a protocol is validated against it."""
+
+    rows: Mapping[Role, Mapping[Population, int]]
+    """For each role of the agent: the populations it can be given, and their number of rows."""
+    has_target: bool
+    has_batchnorm: bool
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """One forward per role."""
+
+    predict: Forward
+    """The forward that gets a gradient."""
+    bootstrap: Forward
+    """The forward that makes the learning target."""
+    act: Forward
+    """The forward that picks actions while training."""
+    evaluate: Forward
+    """The forward that picks actions in a separate evaluation."""
+    improve: Forward | None = None
+    """The forward of a policy's loss (actor-critics only)."""
+
+    def roles(self) -> dict[Role, Forward]:
+        declared = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {role: forward for role, forward in declared.items() if forward is not None}
+
+    def validate(self, setting: Setting) -> None:
+        """Refuse what cannot mean anything for an agent, with a sentence that says what to do."""
+        roles = self.roles()
+        if missing := setting.rows.keys() - roles.keys():
+            raise UsageError(f"this agent has a role '{min(missing)}': declare its forward.")
+        for role, forward in roles.items():
+            self._validate_role(role, forward, setting)
+        self._validate_moments_are_written(setting)
+        if self.predict.params != "online":
+            raise UsageError("predict gets the gradient, so its params must be online.")
+        if self.evaluate.writes:
+            raise UsageError(
+                "evaluate would change the agent that it measures: drop its track and update."
+            )
+
+    @staticmethod
+    def _validate_role(role: Role, forward: Forward, setting: Setting) -> None:
+        if role not in setting.rows:
+            raise UsageError(f"this agent has no role '{role}': leave it out.")
+        if forward.population not in setting.rows[role]:
+            offered = ", ".join(setting.rows[role])
+            raise UsageError(
+                f"{role} cannot be given the population '{forward.population}': "
+                f"this agent offers {offered}."
+            )
+        if forward.params == "target" and not setting.has_target:
+            raise UsageError(f"{role} asks for target params, but this agent has none: use online.")
+        if (forward.statistics == "none") == setting.has_batchnorm:
+            network = "has BatchNorm" if setting.has_batchnorm else "has no BatchNorm"
+            choice = "batch or running" if setting.has_batchnorm else "none"
+            raise UsageError(
+                f"{role} declares statistics '{forward.statistics}', but the network {network}: "
+                f"use {choice}."
+            )
+        rows = setting.rows[role][forward.population]
+        if forward.statistics == "batch" and rows < 2:
+            raise UsageError(
+                f"{role} asks for batch statistics, but '{forward.population}' has one row, whose "
+                "moments are undefined: use running statistics, or more environments."
+            )
+        if forward.track is not None and rows < 2:
+            raise UsageError(
+                f"{role} tracks the moments of '{forward.population}', which has one row: "
+                "drop track, or use more environments."
+            )
+
+    def _validate_moments_are_written(self, setting: Setting) -> None:
+        """A hard copy hands the online moments to the target, so online writes serve both."""
+        forwards = self.roles()
+        for role, reader in forwards.items():
+            if reader.statistics == "running" and not any(
+                writer.writes and writer.params in (reader.params, "online")
+                for writer in forwards.values()
+            ):
+                raise UsageError(
+                    f"{role} reads stored moments of the {reader.params} network that no forward "
+                    "ever writes: give predict an update weight."
+                )
+
+
+def _weight(weight: float | None) -> str:
+    return "nothing" if weight is None else f"α {weight:g} (Flax {1 - weight:g})"
+
+
+def explain(protocol: Protocol, setting: Setting) -> str:
+    """The table for people: role × (parameters, rows, statistics, writes)."""
+    header = ("role", "parameters", "rows", "statistics", "writes")
+    table = [header]
+    for role, forward in protocol.roles().items():
+        statistics = {
+            "batch": "batch: moments of these rows",
+            "running": "running: stored moments",
+            "none": "none: each row alone",
+        }[forward.statistics]
+        if forward.track is not None:
+            statistics = "tracked: stored moments, after a discarded pass"
+        written = forward.update if forward.track is None else forward.track
+        rows = setting.rows[role][forward.population]
+        table.append(
+            (role, forward.params, f"{rows} × {forward.population}", statistics, _weight(written))
+        )
+    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
+    lines = [
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in table
+    ]
+    return "\n".join([lines[0], "  ".join("─" * w for w in widths), *lines[1:]])
+
+
+def explain_json(protocol: Protocol, setting: Setting) -> str:
+    """The same table for programs."""
+    return json.dumps(as_table(protocol, setting), indent=2, ensure_ascii=False)
+
+
+def as_table(protocol: Protocol, setting: Setting) -> dict[Role, dict]:
+    """Each role's declaration, its rows, and both conventions of its weights."""
+    return {
+        role: asdict(forward)
+        | {
+            "rows": setting.rows[role][forward.population],
+            "track_flax_momentum": _flax(forward.track),
+            "update_flax_momentum": _flax(forward.update),
+        }
+        for role, forward in protocol.roles().items()
+    }
+
+
+def _flax(weight: float | None) -> float | None:
+    return None if weight is None else round(1 - weight, 12)
+
+
+def c51(bootstrap: Mode, predict: Mode) -> Protocol:
+    """C51 acts and evaluates one game at a time, so there it can only read stored moments."""
+    reading = Mode(statistics="none" if predict.statistics == "none" else "running")
+    return Protocol(
+        predict=_forward(predict, "online", "replay-obs"),
+        bootstrap=_forward(bootstrap, "target", "replay-next-obs"),
+        act=_forward(reading, "online", "acting"),
+        evaluate=_forward(reading, "online", "evaluation"),
+    )
+
+
+def _forward(mode: Mode, params: Params, population: Population) -> Forward:
+    return Forward(**asdict(mode), params=params, population=population)
+
+
+PRESETS = ("c51/none", "c51/batch", "c51/running", "c51/tracked-A")
+
+
+def preset(name: str, update: float = 0.01) -> Protocol:
+    """A protocol by its name; `update` is the weight that predict writes with."""
+    predict = Mode(statistics="batch", update=update)
+    if name == "c51/none":
+        none = Mode(statistics="none")
+        return c51(bootstrap=none, predict=none)
+    if name == "c51/batch":
+        return c51(bootstrap=BATCH, predict=predict)
+    if name == "c51/running":
+        return c51(bootstrap=RUNNING, predict=predict)
+    if match := re.fullmatch(r"c51/tracked-(.+)", name):
+        return c51(bootstrap=replace(RUNNING, track=alpha(match[1])), predict=predict)
+    raise UsageError(f"protocol '{name}' is unknown: choose one of {', '.join(PRESETS)}.")

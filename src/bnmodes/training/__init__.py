@@ -1,0 +1,1 @@
+"""From a run's specification to its finished folder."""

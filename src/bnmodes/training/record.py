@@ -1,0 +1,129 @@
+"""A run's files: its specification, its metrics as they come, and its completion mark."""
+
+import fcntl
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+from pathlib import Path
+from typing import Any, Self
+
+from bnmodes.errors import UsageError
+from bnmodes.protocol import as_table
+from bnmodes.training import checkpoint
+from bnmodes.training.spec import RunSpec, spec_from_json
+
+_PACKAGES = ("bnmodes", "torch", "numpy", "ale-py", "minatar")
+
+
+class RunFolder:
+    """One run on disk. `metrics.jsonl` is append-only; a torn last line is cut off on resume."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.metrics_path = path / "metrics.jsonl"
+        self.done_path = path / "done.json"
+        self.spec_path = path / "spec.json"
+
+    def claim(self, spec: RunSpec) -> Self:
+        """Make the folder this spec's, or refuse; held until the process ends."""
+        if self.path.exists() and not self.path.is_dir():
+            raise UsageError(f"{self.path} is a file: choose another --out.")
+        if self.spec_path.exists():
+            self._refuse_another(spec)
+        elif self.path.exists() and any(p.name != "lock" for p in self.path.iterdir()):
+            raise UsageError(f"{self.path} holds other files and no run: choose another --out.")
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock = open(self.path / "lock", "w")  # noqa: SIM115 - open as long as we run
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(f"another process is training in {self.path}: wait for it.") from None
+        if not self.spec_path.exists():
+            write_json(self.spec_path, _described(spec))
+        return self
+
+    def _refuse_another(self, spec: RunSpec) -> None:
+        stored = self.spec()
+        if stored != spec:
+            ours, theirs = _flat(spec.to_json()), _flat(stored.to_json())
+            name = next(name for name in ours | theirs if ours.get(name) != theirs.get(name))
+            raise UsageError(
+                f"{self.path} holds another run ({name} is {theirs.get(name)} there, "
+                f"{ours.get(name)} here): choose another --out."
+            )
+
+    def spec(self) -> RunSpec:
+        try:
+            return spec_from_json(json.loads(self.spec_path.read_text())["spec"])
+        except FileNotFoundError:
+            raise UsageError(
+                f"{self.path} holds no run (no spec.json): give the folder that --out named."
+            ) from None
+        except (json.JSONDecodeError, KeyError, TypeError):
+            raise UsageError(f"{self.spec_path} is damaged: choose another --out.") from None
+
+    @property
+    def finished(self) -> bool:
+        return self.done_path.exists()
+
+    def finish(self, networks: dict[str, Any], summary: dict[str, Any]) -> None:
+        """Keep the networks; the replay, which is nearly all of a checkpoint, is not needed now."""
+        checkpoint.save(self.path / "final", {"networks": networks})
+        write_json(self.done_path, summary)
+        shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
+
+    def networks(self) -> dict[str, Any]:
+        """The networks at the end, or at the newest checkpoint of an unfinished run."""
+        if self.finished:
+            return checkpoint.load(self.path / "final").tree["networks"]
+        loaded = checkpoint.load(self.path)
+        if loaded is None:
+            raise UsageError(f"{self.path} has no checkpoint yet: let it train for a while.")
+        return loaded.tree["agent"]["networks"]
+
+    def append(self, row: dict[str, Any]) -> None:
+        with open(self.metrics_path, "a") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def metrics_bytes(self) -> int:
+        return self.metrics_path.stat().st_size if self.metrics_path.exists() else 0
+
+    def rewind_metrics(self, length_bytes: int) -> None:
+        """Back to a checkpoint: what came after it is going to be done again."""
+        if self.metrics_path.exists():
+            os.truncate(self.metrics_path, length_bytes)
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """All whole lines; a killed run may have torn the last one."""
+        if not self.metrics_path.exists():
+            return []
+        lines = self.metrics_path.read_text().split("\n")
+        return [json.loads(line) for line in lines[:-1]]
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Written aside and renamed, so that a reader never meets half a file."""
+    aside = path.with_suffix(".tmp")
+    aside.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+    aside.replace(path)
+
+
+def _described(spec: RunSpec) -> dict[str, Any]:
+    return {
+        "spec": spec.to_json(),
+        "hash": spec.content_hash,
+        "protocol": as_table(spec.config.protocol, spec.config.setting(spec.evaluation.episodes)),
+        "versions": {name: importlib.metadata.version(name) for name in _PACKAGES},
+        "python": platform.python_version(),
+        "device": "cpu",
+    }
+
+
+def _flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat = {}
+    for name, value in data.items():
+        nested = isinstance(value, dict)
+        flat |= _flat(value, f"{prefix}{name}.") if nested else {prefix + name: value}
+    return flat

@@ -1,0 +1,227 @@
+"""From a specification to a finished run: the one loop for every agent and every game."""
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bnmodes.agents.base import Agent
+from bnmodes.agents.c51 import C51
+from bnmodes.envs.base import VectorEnv
+from bnmodes.envs.registry import make_env
+from bnmodes.streams import numpy_stream
+from bnmodes.training import checkpoint
+from bnmodes.training.evaluate import play_games
+from bnmodes.training.progress import Progress
+from bnmodes.training.record import RunFolder
+from bnmodes.training.spec import RunSpec
+
+AGENTS = {"c51": C51}
+
+
+class Stopped(Exception):
+    """The run was asked to stop; it has kept a checkpoint."""
+
+    def __init__(self, decision: int):
+        super().__init__(decision)
+        self.decision = decision
+
+
+@dataclass
+class StopRequest:
+    """Set by Ctrl-C or a termination signal, looked at between decisions."""
+
+    requested: bool = False
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        def request(signum, frame):
+            if self.requested and signum == signal.SIGINT:
+                raise KeyboardInterrupt  # a second Ctrl-C does not wait for the checkpoint
+            self.requested = True
+
+        before = {s: signal.signal(s, request) for s in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for signum, handler in before.items():
+                signal.signal(signum, handler)
+
+
+def build_agent(spec: RunSpec, env: VectorEnv) -> Agent:
+    return AGENTS[spec.agent](spec.config, env.spec, spec.seed, spec.total_decisions)
+
+
+def make_evaluation_env(spec: RunSpec, decision: int) -> VectorEnv:
+    """New at each evaluation and seeded by its decision, so that there is nothing to resume."""
+    seed = int(numpy_stream(spec.seed, "evaluation games", decision).integers(2**31 - 1000))
+    return make_env(spec.env, spec.evaluation.episodes, seed)
+
+
+@dataclass
+class Loop:
+    """A run in motion; everything that its next decision depends on is in `state`."""
+
+    spec: RunSpec
+    folder: RunFolder
+    progress: Progress
+    stop: StopRequest = field(default_factory=StopRequest)
+    decision: int = 0
+    evaluations_done: int = 0
+    resumes: int = 0
+
+    def __post_init__(self):
+        self.num_envs = self.spec.config.num_envs
+        self.evaluation_grid = self.spec.evaluation.grid(self.spec.total_decisions)
+        self.returns = np.zeros(self.num_envs)
+        self.finished_returns: list[float] = []
+
+    def start(self) -> None:
+        """From the newest checkpoint, or from the beginning."""
+        loaded = checkpoint.load(self.folder.path)
+        state = loaded.tree if loaded else None
+        for note in loaded.notes if loaded else []:
+            self.progress.say(note)
+        self.resumes = state["resumes"] + 1 if state else 0
+        seed = numpy_stream(self.spec.seed, "games", self.resumes).integers(2**31 - 1000)
+        self.env = make_env(self.spec.env, self.num_envs, int(seed))
+        self.agent = build_agent(self.spec, self.env)
+        if state is None:
+            self.folder.rewind_metrics(0)
+            self.obs = self.env.reset()
+            self.agent.begin(self.obs)
+            return
+        self.progress.say(f"going on from decision {state['decision']:,}")
+        self.folder.rewind_metrics(state["metrics_bytes"])
+        self.load_state(state)
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        self.decision = state["decision"]
+        self.evaluations_done = state["evaluations_done"]
+        self.finished_returns = state["finished_returns"]
+        self.agent.load_state(state["agent"])
+        self.obs = self.env.load_state(state["env"])
+        if self.env.spec.exact_resume:
+            self.returns = state["returns"]
+        else:
+            self.agent.begin(self.obs)
+            self._record("resume", {"new_games": self.num_envs})
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "decision": self.decision,
+            "evaluations_done": self.evaluations_done,
+            "resumes": self.resumes,
+            "metrics_bytes": self.folder.metrics_bytes(),
+            "returns": self.returns,
+            "finished_returns": self.finished_returns,
+            "agent": self.agent.state(),
+            "env": self.env.state(),
+        }
+
+    def save(self) -> None:
+        checkpoint.save(self.folder.path, self.state())
+
+    def run(self, checkpoint_minutes: float) -> None:
+        last_save = time.monotonic()
+        while True:
+            self._evaluate_if_due()
+            if self.decision >= self.spec.total_decisions:
+                return
+            self._stop_if_asked()
+            if time.monotonic() - last_save > 60 * checkpoint_minutes:
+                self.save()
+                last_save = time.monotonic()
+            self._decide()
+
+    def _decide(self) -> None:
+        before = self.decision
+        actions = self.agent.act(self.obs)
+        step = self.env.step(actions)
+        self.agent.observe(actions, step)
+        self.agent.learn()
+        self.obs = step.obs
+        self.decision += self.num_envs
+        self.returns += step.reward
+        if step.game_over.any():
+            self.finished_returns += self.returns[step.game_over].tolist()
+            self.returns[step.game_over] = 0
+            self.progress.last_return = self.finished_returns[-1]
+        every = self.spec.record_every_decisions
+        if self.decision // every > before // every:
+            self._record_training()
+        self.progress.update(self.decision)
+
+    def _record_training(self) -> None:
+        games = {"games": len(self.finished_returns)}
+        if self.finished_returns:
+            games["return"] = float(np.mean(self.finished_returns))
+        self.finished_returns = []
+        self._record("train", games | self.agent.take_metrics())
+
+    def _evaluate_if_due(self) -> None:
+        while (
+            self.evaluations_done < len(self.evaluation_grid)
+            and self.decision >= self.evaluation_grid[self.evaluations_done]
+        ):
+            self.progress.phase("evaluating")
+            returns = play_games(
+                self.agent,
+                make_evaluation_env(self.spec, self.decision),
+                self.spec.evaluation.epsilon,
+                numpy_stream(self.spec.seed, "evaluation actions", self.decision),
+                each_decision=self._stop_if_asked,
+            )
+            self.evaluations_done += 1
+            self._record(
+                "evaluation", {"return": float(returns.mean()), "returns": returns.tolist()}
+            )
+            self.progress.last_evaluation = float(returns.mean())
+            self.progress.phase("training")
+
+    def _stop_if_asked(self) -> None:
+        """Also inside an evaluation, which leaves the agent as it was and is begun again later."""
+        if self.stop.requested:
+            self.progress.phase("saving")
+            self.save()
+            raise Stopped(self.decision)
+
+    def _record(self, kind: str, values: dict[str, Any]) -> None:
+        frame = self.decision * self.env.spec.frames_per_decision
+        self.folder.append({"kind": kind, "decision": self.decision, "frame": frame} | values)
+
+
+def train(
+    spec: RunSpec, out: Path, *, checkpoint_minutes: float = 5.0, show_progress: bool = True
+) -> RunFolder:
+    """Run `spec` in the folder `out`, or go on with it; does nothing when it is finished.
+
+    Raises `Stopped` after Ctrl-C or SIGTERM, with everything kept.
+    """
+    spec.validate()
+    make_env(spec.env, 1, 0)  # an unknown game is refused before a folder is made
+    folder = RunFolder(out).claim(spec)
+    if folder.finished:
+        return folder
+    with Progress(spec, visible=show_progress) as progress:
+        loop = Loop(spec, folder, progress)
+        with loop.stop.listening():
+            loop.start()
+            started = time.monotonic()
+            first = loop.decision
+            loop.run(checkpoint_minutes)
+        seconds = time.monotonic() - started
+    folder.finish(
+        networks=loop.agent.state()["networks"],
+        summary={
+            "decision": loop.decision,
+            "resumes": loop.resumes,
+            "decisions_per_second": round((loop.decision - first) / seconds, 1),
+        },
+    )
+    return folder

@@ -1,0 +1,153 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from ale_py import roms
+
+from bnmodes.envs import atari
+from bnmodes.envs.atari import ROM_IDS, AtariVector
+from bnmodes.envs.base import Step
+
+PAPER_GAMES = {
+    "Alien",
+    "Amidar",
+    "Assault",
+    "Asterix",
+    "BankHeist",
+    "BattleZone",
+    "Boxing",
+    "Breakout",
+    "ChopperCommand",
+    "CrazyClimber",
+    "DemonAttack",
+    "Freeway",
+    "Frostbite",
+    "Gopher",
+    "Hero",
+    "Jamesbond",
+    "Kangaroo",
+    "Krull",
+    "KungFuMaster",
+    "MsPacman",
+    "Pong",
+    "PrivateEye",
+    "Qbert",
+    "RoadRunner",
+    "Seaquest",
+    "UpNDown",
+}
+
+
+def play(vector: AtariVector, decisions: int) -> list[Step]:
+    rng = np.random.default_rng(0)
+    vector.reset()
+    shape = (decisions, vector.num_envs)
+    return [vector.step(row) for row in rng.integers(vector.spec.num_actions, size=shape)]
+
+
+def play_one_game(vector: AtariVector) -> tuple[np.ndarray, list[Step]]:
+    rng = np.random.default_rng(0)
+    first = vector.reset()
+    steps: list[Step] = []
+    while not steps or not steps[-1].game_over[0]:
+        steps.append(vector.step(rng.integers(vector.spec.num_actions, size=1)))
+    return first, steps
+
+
+def continues(stack: np.ndarray, earlier: np.ndarray) -> bool:
+    return bool((stack[:3] == earlier[1:]).all())
+
+
+def is_first_of_a_game(stack: np.ndarray) -> bool:
+    return not stack[:3].any() and stack[3].any()
+
+
+def test_the_seed_decides_whatever_the_threads() -> None:
+    def pictures(seed: int, threads: int) -> np.ndarray:
+        vector = AtariVector("Breakout", 2, seed, threads)
+        return np.array([step.obs for step in play(vector, 250)])
+
+    first = pictures(seed=0, threads=1)
+    assert (first == pictures(seed=0, threads=2)).all()
+    assert (first != pictures(seed=1, threads=1)).any()
+    assert (first[:, 0] != first[:, 1]).any()
+
+
+def test_a_life_loss_ends_the_learning_episode_but_not_the_game() -> None:
+    first, steps = play_one_game(AtariVector("Breakout", 1, seed=0))
+    endings = [step for step in steps if step.terminated[0]]
+    assert len(endings) == 5
+    assert [bool(step.game_over[0]) for step in endings] == [False] * 4 + [True]
+
+    assert is_first_of_a_game(first[0])
+    before = first[0]
+    for step in steps:
+        assert continues(step.successor[0], before)
+        if step.game_over[0]:
+            assert is_first_of_a_game(step.obs[0])
+            assert (step.successor[0] != step.obs[0]).any()
+        else:
+            assert (step.successor[0] == step.obs[0]).all()
+        before = step.obs[0]
+
+
+def test_the_end_of_one_game_leaves_the_others_alone() -> None:
+    steps = play(AtariVector("Breakout", 3, seed=0, threads=2), 400)
+    alone = [
+        (earlier, step, row)
+        for earlier, step in pairwise(steps)
+        for row in range(3)
+        if step.game_over.any() and not step.game_over[row]
+    ]
+    assert alone
+    for earlier, step, row in alone:
+        assert continues(step.successor[row], earlier.obs[row])
+        assert (step.successor[row] == step.obs[row]).all()
+
+
+def test_rewards_are_raw_and_cover_the_whole_game() -> None:
+    _, steps = play_one_game(AtariVector("Pong", 1, seed=0))
+    assert -21 <= sum(step.reward[0] for step in steps) <= -15
+    assert sum(step.reward[0] == -1 for step in steps) == 21
+    pacman = play(AtariVector("MsPacman", 1, seed=0), 100)
+    assert max(step.reward[0] for step in pacman) >= 10
+
+
+def test_the_cap_is_in_frames_and_truncates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(atari, "MAX_FRAMES", 100)
+    steps = play(AtariVector("Pong", 2, seed=0), 75)
+    over = np.array([step.game_over for step in steps])
+    assert np.flatnonzero(over.all(axis=1)).tolist() == [24, 49, 74]
+    assert over.sum() == 2 * 3
+    assert not any(step.terminated.any() for step in steps)
+    for row in range(2):
+        assert continues(steps[24].successor[row], steps[23].obs[row])
+        assert is_first_of_a_game(steps[24].obs[row])
+
+
+def test_later_games_are_not_the_first_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(atari, "MAX_FRAMES", 120)
+    vector = AtariVector("Freeway", 1, seed=0)
+    beginnings = [vector.reset()[0], vector.load_state(vector.state())[0]]
+    beginnings += [step.obs[0] for step in play(vector, 90) if step.game_over[0]]
+    assert len(beginnings) == 5
+    assert len({picture.tobytes() for picture in beginnings}) >= 4
+
+
+def test_what_a_step_returned_stays_as_it_was() -> None:
+    steps = play(vector := AtariVector("Pong", 1, seed=0), 2)
+    kept = steps[1].obs.copy()
+    vector.step(np.array([2]))
+    np.testing.assert_array_equal(steps[1].obs, kept)
+
+
+def test_render_enlarges_the_newest_frame() -> None:
+    step = play(vector := AtariVector("Pong", 1, seed=0), 5)[-1]
+    picture = vector.render()
+    assert picture.shape == (252, 252, 3)
+    np.testing.assert_array_equal(picture[::3, ::3, 1], step.obs[0, -1])
+
+
+def test_names_are_the_papers() -> None:
+    assert set(ROM_IDS) >= PAPER_GAMES
+    assert set(roms.get_all_rom_ids()) - set(ROM_IDS.values()) == atari.TWO_PLAYER_ROMS
