@@ -102,6 +102,10 @@ class ExplainC51:
 
 def train_c51(args: list[str]) -> None:
     options = _parse(TrainC51, args, "bnmodes train c51")
+    if options.threads < 0:
+        raise UsageError(f"threads is {options.threads}, but must be at least 0.")
+    if not options.checkpoint_minutes > 0:
+        raise UsageError(f"checkpoint-minutes is {options.checkpoint_minutes}: must be above 0.")
     spec = options.run.spec()
     on_atari = env_family(spec.env) == "atari"
     torch.set_num_threads(options.threads or (os.cpu_count() if on_atari else 1))

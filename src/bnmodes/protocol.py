@@ -120,11 +120,11 @@ class Protocol:
         roles = self.roles()
         if missing := setting.rows.keys() - roles.keys():
             raise UsageError(f"this agent has a role '{min(missing)}': declare its forward.")
-        for role, forward in roles.items():
-            self._validate_role(role, forward, setting)
-        self._validate_moments_are_written(setting)
         if self.predict.params != "online":
             raise UsageError("predict gets the gradient, so its params must be online.")
+        for role, forward in roles.items():
+            self._validate_role(role, forward, setting)
+        self._validate_moments_are_written()
         if self.evaluate.writes:
             raise UsageError(
                 "evaluate would change the agent that it measures: drop its track and update."
@@ -161,7 +161,7 @@ class Protocol:
                 "drop track, or use more environments."
             )
 
-    def _validate_moments_are_written(self, setting: Setting) -> None:
+    def _validate_moments_are_written(self) -> None:
         """A hard copy hands the online moments to the target, so online writes serve both."""
         forwards = self.roles()
         for role, reader in forwards.items():

@@ -49,9 +49,11 @@ def play_one_game(vector: AtariVector) -> tuple[np.ndarray, list[Step]]:
     rng = np.random.default_rng(0)
     first = vector.reset()
     steps: list[Step] = []
-    while not steps or not steps[-1].game_over[0]:
-        steps.append(vector.step(rng.integers(vector.spec.num_actions, size=1)))
-    return first, steps
+    for actions in rng.integers(vector.spec.num_actions, size=(3_000, 1)):
+        steps.append(vector.step(actions))
+        if steps[-1].game_over[0]:
+            return first, steps
+    raise AssertionError("a random player loses sooner")
 
 
 def continues(stack: np.ndarray, earlier: np.ndarray) -> bool:

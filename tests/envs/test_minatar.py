@@ -40,15 +40,30 @@ def test_plays_the_package_step_by_step(game: str) -> None:
 
 
 def test_games_of_a_vector_differ_and_follow_the_seed() -> None:
-    def rewards(seed: int) -> np.ndarray:
+    def pictures(seed: int) -> np.ndarray:
         vector = MinAtarVector("asterix", 2, seed)
         vector.reset()
         return np.array([vector.step(np.array([0, 0])).successor for _ in range(60)])
 
-    first = rewards(0)
-    assert (first == rewards(0)).all()
-    assert (first != rewards(1)).any()
+    first = pictures(0)
+    assert (first == pictures(0)).all()
+    assert (first != pictures(1)).any()
     assert (first[:, 0] != first[:, 1]).any()
+
+
+def test_a_loaded_state_holds_the_action_that_may_stick() -> None:
+    vector, resumed = (MinAtarVector("breakout", 8, seed) for seed in (0, 1))
+    vector.reset()
+    resumed.reset()
+    right, left = np.full(8, 2), np.full(8, 1)
+    for move in [right, left] * 15:  # a tenth of the actions stick
+        vector.step(move)
+        resumed.step(right + left - move)
+        resumed.load_state(vector.state())
+        np.testing.assert_array_equal(
+            resumed.step(np.zeros(8, np.int64)).successor,
+            vector.step(np.zeros(8, np.int64)).successor,
+        )
 
 
 def test_long_games_are_truncated(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from bnmodes.envs.base import Observations, Step
 from bnmodes.networks import QNetwork
 
 
+@runtime_checkable
 class Agent(Protocol):
     """Decisions in, learning inside; it knows nothing of files, studies or the command line."""
 

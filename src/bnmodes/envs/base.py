@@ -1,7 +1,7 @@
 """One contract for every vector of games: what a step gives, whatever makes it."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int64, UInt8
@@ -47,6 +47,7 @@ class Step:
     """`obs` begins a new game. A life loss alone does not."""
 
 
+@runtime_checkable
 class VectorEnv(Protocol):
     spec: EnvSpec
     num_envs: int

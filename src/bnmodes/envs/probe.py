@@ -56,6 +56,7 @@ PROBES = {
     "chain": Probe(
         following=((0, 1), (0, 2), (0, 3), (0, END)),
         reward=((0.0, 0.0), (0.0, 0.0), (0.0, 0.0), (0.0, 1.0)),
+        max_decisions=100,
     ),
     # Q = 1 in state 0 and -1 in state 1, whatever the action.
     "terminal-reward": Probe(

@@ -7,6 +7,7 @@ import torch
 
 from bnmodes.envs import atari, minatar, probe
 from bnmodes.envs.atari import AtariVector
+from bnmodes.envs.base import VectorEnv
 from bnmodes.envs.minatar import MinAtarVector
 from bnmodes.envs.probe import ProbeVector
 from bnmodes.errors import UsageError
@@ -25,7 +26,7 @@ class Listing(NamedTuple):
     obs_shape: tuple[int, int, int]
 
 
-def make_env(name: str, num_envs: int, seed: int) -> AtariVector | MinAtarVector | ProbeVector:
+def make_env(name: str, num_envs: int, seed: int) -> VectorEnv:
     """Upper and lower case are the same in `name`; `spec.name` has the usual spelling."""
     if num_envs < 1:
         raise UsageError(f"{num_envs} environments cannot be made: ask for at least 1.")

@@ -1,7 +1,6 @@
 """A run's progress in a terminal: decisions, speed, time left, last return. Silent elsewhere."""
 
 import time
-from typing import Self
 
 from rich.console import Console
 from rich.progress import (
@@ -45,7 +44,7 @@ class Progress:
             returns="",
         )
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Progress":
         self._bar.start()
         return self
 

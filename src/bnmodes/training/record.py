@@ -6,8 +6,10 @@ import json
 import os
 import platform
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from bnmodes.errors import UsageError
 from bnmodes.protocol import as_table
@@ -26,8 +28,9 @@ class RunFolder:
         self.done_path = path / "done.json"
         self.spec_path = path / "spec.json"
 
-    def claim(self, spec: RunSpec) -> Self:
-        """Make the folder this spec's, or refuse; held until the process ends."""
+    @contextmanager
+    def claimed(self, spec: RunSpec) -> Iterator[None]:
+        """Make the folder this spec's, or refuse; no other process can train in it meanwhile."""
         if self.path.exists() and not self.path.is_dir():
             raise UsageError(f"{self.path} is a file: choose another --out.")
         if self.spec_path.exists():
@@ -35,14 +38,16 @@ class RunFolder:
         elif self.path.exists() and any(p.name != "lock" for p in self.path.iterdir()):
             raise UsageError(f"{self.path} holds other files and no run: choose another --out.")
         self.path.mkdir(parents=True, exist_ok=True)
-        self._lock = open(self.path / "lock", "w")  # noqa: SIM115 - open as long as we run
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UsageError(f"another process is training in {self.path}: wait for it.") from None
-        if not self.spec_path.exists():
-            write_json(self.spec_path, _described(spec))
-        return self
+        with open(self.path / "lock", "w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise UsageError(
+                    f"another process is training in {self.path}: wait for it."
+                ) from None
+            if not self.spec_path.exists():
+                write_json(self.spec_path, _described(spec))
+            yield
 
     def _refuse_another(self, spec: RunSpec) -> None:
         stored = self.spec()

@@ -205,17 +205,23 @@ def train(
     """
     spec.validate()
     make_env(spec.env, 1, 0)  # an unknown game is refused before a folder is made
-    folder = RunFolder(out).claim(spec)
-    if folder.finished:
-        return folder
+    folder = RunFolder(out)
+    with folder.claimed(spec):
+        if not folder.finished:
+            _train_in(folder, spec, checkpoint_minutes, show_progress)
+    return folder
+
+
+def _train_in(
+    folder: RunFolder, spec: RunSpec, checkpoint_minutes: float, show_progress: bool
+) -> None:
     with Progress(spec, visible=show_progress) as progress:
         loop = Loop(spec, folder, progress)
         with loop.stop.listening():
             loop.start()
-            started = time.monotonic()
-            first = loop.decision
+            started, first = time.monotonic(), loop.decision
             loop.run(checkpoint_minutes)
-        seconds = time.monotonic() - started
+    seconds = time.monotonic() - started
     folder.finish(
         networks=loop.agent.state()["networks"],
         summary={
@@ -224,4 +230,3 @@ def train(
             "decisions_per_second": round((loop.decision - first) / seconds, 1),
         },
     )
-    return folder

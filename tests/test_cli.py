@@ -1,0 +1,168 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from PIL import Image
+
+from bnmodes import cli
+from bnmodes.training.record import RunFolder
+
+SHORT = [
+    "train", "c51", "--total-decisions", "60", "--learning-starts-decisions", "20",
+    "--evaluation.episodes", "2", "--record-every-decisions", "20",
+]  # fmt: skip
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Exit code, standard output and standard error of a command, in this process."""
+
+    def call(*args):
+        monkeypatch.setattr(sys, "argv", ["bnmodes", *map(str, args)])
+        monkeypatch.setenv("COLUMNS", "100")
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as exit:
+            code = exit.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--env", "minatar/brekout"], "minatar/breakout"),
+        (["--env", "atari/Pongg"], "atari/Pong"),
+        (["--env", "breakout"], "bnmodes env list"),
+        (["--arm", "bn"], "choose one of none, ln"),
+        (["--learning-rat", "0.1"], "--learning-rate"),
+        (["--learning-rate", "fast"], "--learning-rate"),
+        (["--total-decisions", "-5"], "at least 1"),
+        (["--seed", "-1"], "at least 0"),
+        (["--evaluation.episodes", "0"], "at least 1"),
+        (["--protocol.act.statistics", "batch"], "one row"),
+        (["--protocol.bootstrap.track", "0.1"], "use running statistics"),
+        (["--protocol.predict.update", "2"], "outside"),
+        (["--alpha", "quick", "--arm", "bn-tracked"], "no update weight"),
+        (["--batch-size", "0"], "at least 1"),
+        (["--threads", "-1"], "at least 0"),
+        (["--checkpoint-minutes", "-1"], "above 0"),
+    ],
+)
+def test_bad_options_get_one_sentence_and_exit_code_2(run, tmp_path, args, words):
+    code, out, err = run(*SHORT, *args, "--out", tmp_path / "x")
+    assert code == 2
+    assert words in " ".join((out + err).replace("│", " ").split())
+    assert "Traceback" not in out + err
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["trian", "c51"], "did you mean 'bnmodes train c51'?"),
+        (["explain", "nowhere"], "holds no run"),
+        (["watch", "nowhere"], "holds no run"),
+        (["plot", "nowhere"], "holds no run"),
+        (["frobnicate"], "is no command"),
+    ],
+)
+def test_bad_commands_get_one_sentence_and_exit_code_2(run, args, words):
+    code, _, err = run(*args)
+    assert code == 2
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_a_folder_of_another_run_is_refused(run, tmp_path):
+    assert run(*SHORT, "--out", tmp_path / "x")[0] == 0
+    code, _, err = run(*SHORT, "--seed", "7", "--out", tmp_path / "x")
+    assert code == 2
+    assert "holds another run" in err
+
+
+def test_the_way_from_training_to_a_film(run, tmp_path):
+    path = tmp_path / "x"
+    code, out, err = run(*SHORT, "--env", "minatar/breakout", "--out", path)
+    assert code == 0
+    assert "finished 60 decisions" in out
+    assert err == "", "quiet where there is no terminal"
+    assert "is finished: nothing to do" in run(*SHORT, "--out", path)[1]
+
+    code, out, _ = run("explain", path)
+    assert "bootstrap  target" in out
+    code, out, _ = run("watch", path, "--to", tmp_path / "film.gif", "--max-decisions", 30)
+    assert code == 0
+    with Image.open(tmp_path / "film.gif") as film:
+        assert 2 <= film.n_frames <= 31
+    code, _, _ = run("plot", path, "--to", tmp_path / "curve.png")
+    assert code == 0
+    with Image.open(tmp_path / "curve.png") as curve:
+        assert curve.width > 500
+
+
+def test_a_run_without_out_is_named_by_what_it_is(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(*SHORT, "--arm", "ln", "--seed", "3")
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert folder.name.startswith("minatar-breakout_ln_seed3_")
+    assert RunFolder(folder).spec().content_hash in folder.name
+
+
+def test_the_game_decides_the_defaults_and_options_override_them(run, tmp_path):
+    code, out, _ = run("train", "c51", "--env", "atari/pong", "--help")
+    assert code == 0
+    text = " ".join(out.replace("│", " ").split())
+    assert "--target-period-decisions INT" in text
+    assert "(default: 10000)" in text
+    assert "(default: 1250000)" in text
+    _, out, _ = run("train", "c51", "--help")
+    assert "(default: 1000)" in " ".join(out.replace("│", " ").split())
+    run(*SHORT, "--arm", "bn-wn", "--projection.granularity", "layer", "--out", tmp_path / "x")
+    config = RunFolder(tmp_path / "x").spec().config
+    assert config.projection.granularity == "layer"
+    assert config.learning_rate_schedule == "linear"
+
+
+def test_help_says_meaning_and_default_of_every_option(run):
+    _, out, _ = run("train", "c51", "--help")
+    text = " ".join(out.replace("│", " ").split())
+    options = [word for word in text.split() if word.startswith("--") and word != "--help"]
+    assert len(options) > 40
+    assert text.count("(default:") >= len(set(options)) - 1
+
+
+def test_flax_momentum_is_accepted(run):
+    code, out, _ = run("explain", "c51", "--arm", "bn-tracked", "--alpha", "flax:0.9",
+                       "--protocol.predict.update", "flax:0.999", "--json")  # fmt: skip
+    assert code == 0
+    table = json.loads(out)
+    assert table["bootstrap"]["track"] == 0.1
+    assert table["predict"]["update"] == 0.001
+
+
+def test_env_list_shows_the_games(run):
+    code, out, _ = run("env", "list")
+    assert code == 0
+    for game in ("minatar/breakout", "atari/Pong", "atari/MsPacman", "probe/chain"):
+        assert game in out
+
+
+def test_help_without_a_command(run):
+    assert "train c51" in run()[1]
+    assert "train c51" in run("--help")[1]
+
+
+def test_a_stopped_command_says_how_to_go_on(tmp_path):
+    command = [sys.executable, "-m", "bnmodes", "train", "c51", "--out", str(tmp_path / "x")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "x" / "metrics.jsonl").exists():
+        assert process.poll() is None
+    process.terminate()
+    _, err = process.communicate()
+    assert process.returncode == 130
+    assert "the same command goes on from there" in err

@@ -1,0 +1,148 @@
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from bnmodes.agents.c51 import ARMS, c51_config
+from bnmodes.errors import UsageError
+from bnmodes.protocol import (
+    Forward,
+    Mode,
+    Setting,
+    alpha,
+    explain,
+    explain_json,
+    preset,
+)
+
+SETTING = Setting(
+    rows={
+        "predict": {"replay-obs": 32},
+        "bootstrap": {"replay-next-obs": 32},
+        "act": {"acting": 1},
+        "evaluate": {"evaluation": 10},
+    },
+    has_target=True,
+    has_batchnorm=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "weight"), [("0.01", 0.01), ("flax:0.99", 0.01), ("flax:0", 1.0), (0.3, 0.3)]
+)
+def test_both_momentum_conventions_are_read(text, weight):
+    assert alpha(text) == weight
+
+
+@pytest.mark.parametrize("text", ["fast", "flax:", "torch:0.1", ""])
+def test_what_is_no_weight_is_refused(text):
+    with pytest.raises(UsageError, match="no update weight"):
+        alpha(text)
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        ({"statistics": "batch", "track": 0.1}, "use running statistics, or drop track"),
+        ({"statistics": "none", "track": 0.1}, "use running statistics, or drop track"),
+        ({"statistics": "running", "update": 0.1}, "use batch statistics, or track"),
+        ({"statistics": "batch", "update": 0.0}, r"outside \(0, 1\]"),
+        ({"statistics": "running", "track": 1.5}, r"outside \(0, 1\]"),
+        ({"statistics": "batch", "update": float("nan")}, r"outside \(0, 1\]"),
+    ],
+)
+def test_impossible_modes_do_not_exist(mode, words):
+    with pytest.raises(UsageError, match=words):
+        Mode(**mode)
+
+
+def test_an_unknown_statistic_is_refused_without_a_type_checker_too():
+    code = "from bnmodes.protocol import Mode; Mode(statistics='eval')"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "'eval' are unknown: choose batch, running or none" in ended.stderr
+
+
+def with_role(role, name="c51/batch", **changes):
+    protocol = preset(name)
+    return replace(protocol, **{role: replace(getattr(protocol, role), **changes)})
+
+
+@pytest.mark.parametrize(
+    ("protocol", "setting", "words"),
+    [
+        (with_role("act", statistics="batch"), SETTING, "has one row.*more environments"),
+        (with_role("act", track=0.1), SETTING, "one row: drop track"),
+        (with_role("act", population="rollout"), SETTING, "this agent offers acting"),
+        (with_role("predict", params="target"), SETTING, "params must be online"),
+        (with_role("evaluate", track=0.1), SETTING, "drop its track"),
+        (with_role("evaluate", statistics="none"), SETTING, "use batch or running"),
+        (preset("c51/none"), SETTING, "has BatchNorm: use batch or running"),
+        (preset("c51/batch"), replace(SETTING, has_batchnorm=False), "no BatchNorm: use none"),
+        (preset("c51/batch"), replace(SETTING, has_target=False), "has none: use online"),
+        (with_role("predict", update=None), SETTING, "no forward ever writes"),
+        (replace(preset("c51/batch"), improve=preset("c51/batch").act), SETTING, "no role"),
+        (
+            preset("c51/batch"),
+            replace(SETTING, rows={**SETTING.rows, "improve": {"replay-obs": 32}}),
+            "declare its forward",
+        ),
+    ],
+)
+def test_what_cannot_mean_anything_is_refused_with_what_to_do(protocol, setting, words):
+    with pytest.raises(UsageError, match=words):
+        protocol.validate(setting)
+
+
+def test_batch_statistics_for_acting_are_fine_with_several_environments():
+    several = replace(SETTING, rows={**SETTING.rows, "act": {"acting": 2}})
+    with_role("act", statistics="batch").validate(several)
+
+
+def test_the_targets_moments_may_come_from_online_writes_alone():
+    preset("c51/running").validate(SETTING)
+
+
+@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("family", ["atari", "minatar", "probe"])
+def test_every_arm_is_valid(arm, family):
+    c51_config(arm, family).validate(evaluation_rows=10)
+
+
+def test_presets_say_what_their_names_say():
+    assert preset("c51/batch").bootstrap == Forward(
+        params="target", population="replay-next-obs", statistics="batch"
+    )
+    assert preset("c51/running").bootstrap.statistics == "running"
+    assert preset("c51/tracked-0.001").bootstrap.track == 0.001
+    assert preset("c51/tracked-flax:0.9").bootstrap.track == 0.1
+    assert preset("c51/batch", update=0.1).predict.update == 0.1
+    for name in ("c51/batch", "c51/running", "c51/tracked-0.1"):
+        assert preset(name).act.statistics == preset(name).evaluate.statistics == "running"
+    with pytest.raises(UsageError, match="choose one of"):
+        preset("c51/bathc")
+
+
+def test_explain_shows_every_field_of_every_role():
+    lines = explain(preset("c51/tracked-0.1"), SETTING).splitlines()
+    assert [line.split()[0] for line in lines[2:]] == ["predict", "bootstrap", "act", "evaluate"]
+    bootstrap = lines[3]
+    for part in ("target", "32 × replay-next-obs", "tracked", "α 0.1 (Flax 0.9)"):
+        assert part in bootstrap
+    assert "nothing" in lines[4]
+
+
+def test_explain_json_is_the_declaration_and_both_conventions():
+    table = json.loads(explain_json(preset("c51/tracked-0.1"), SETTING))
+    assert table["bootstrap"] == {
+        "params": "target",
+        "population": "replay-next-obs",
+        "rows": 32,
+        "statistics": "running",
+        "track": 0.1,
+        "track_flax_momentum": 0.9,
+        "update": None,
+        "update_flax_momentum": None,
+    }
+    assert table["predict"]["update_flax_momentum"] == 0.99
