@@ -99,9 +99,8 @@ class QNetwork(ModedModule):
 
     def features(self, x: UInt8[Tensor, "B C H W"], mode: Mode) -> Float[Tensor, "B units"]:
         """What the head reads: the last hidden layer after its ReLU."""
-        x = x.to(torch.float32, memory_format=torch.channels_last)
-        if self.pixel_scale != 1:
-            x = x * self.pixel_scale
+        # Planes side by side while they are bytes: a third of the time of converting floats.
+        x = (torch.stack(x.unbind(1), -1) * self.pixel_scale).permute(0, 3, 1, 2)
         for linear, norm in zip(self.linears, self.norms, strict=True):
             if isinstance(linear, nn.Linear) and x.ndim == 4:
                 x = x.permute(0, 2, 3, 1).flatten(1)  # no copy: that is the order in memory

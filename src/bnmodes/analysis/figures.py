@@ -6,41 +6,71 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
 
 from bnmodes.errors import UsageError
 from bnmodes.training.record import RunFolder
 
-# One colour per normaliser everywhere, from Okabe and Ito's palette.
-COLOURS = {
+# One colour per normaliser everywhere, from Okabe and Ito's palette; a projection is dashed.
+_COLOURS = {
     "none": "#555555",
     "ln": "#009E73",
     "bn-running": "#D55E00",
-    "bn-batch": "#0072B2",
     "bn-tracked": "#E69F00",
-    "ln-wn": "#009E73",
-    "bn-wn": "#0072B2",
+    "bn-batch": "#0072B2",
 }
 
 
+def _style(arm: str) -> dict[str, str]:
+    projected = arm.endswith("-wn")
+    colour = _COLOURS[{"ln-wn": "ln", "bn-wn": "bn-batch"}.get(arm, arm)]
+    return {"color": colour, "linestyle": "--" if projected else "-"}
+
+
 def learning_curve(runs: list[RunFolder], path: Path) -> None:
-    """Evaluation returns (each dot one game) and the mean return of games while training."""
+    """Evaluation: a dot for each game and a line for their mean; faint: games while training."""
     if path.suffix not in (".png", ".pdf", ".svg"):
         raise UsageError(f"{path} must end in .png, .pdf or .svg.")
     if not runs:
         raise UsageError("no run was given: name at least one folder.")
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-    for folder in runs:
-        spec, rows = folder.spec(), folder.metrics()
-        colour = COLOURS[spec.arm]
-        training = [
-            (r["decision"], r["return"]) for r in rows if r["kind"] == "train" and "return" in r
-        ]
-        evaluation = [r for r in rows if r["kind"] == "evaluation"]
-        if training:
-            axes.plot(*zip(*training, strict=True), color=colour, alpha=0.3, linewidth=1)
-        if evaluation:
-            decisions = [r["decision"] for r in evaluation]
-            axes.plot(decisions, [r["return"] for r in evaluation], color=colour, linewidth=2)
+    figure, axes = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
+    for run in runs:
+        _draw_run(axes, run)
+    games = sorted({run.spec().env for run in runs})
+    axes.set_title(f"C51 on {', '.join(games)}", loc="left", fontsize=11)
     axes.set(xlabel="decisions", ylabel="return of a game (raw)")
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:,.0f}k" if x else "0")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.margins(x=0)
+    axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
     plt.close(figure)
+
+
+def _draw_run(axes: Axes, run: RunFolder) -> None:
+    spec, rows = run.spec(), run.metrics()
+    style = _style(spec.arm)
+    training = [
+        (r["decision"], r["return"]) for r in rows if r["kind"] == "train" and "return" in r
+    ]
+    evaluation = [(r["decision"], r["return"]) for r in rows if r["kind"] == "evaluation"]
+    dots = [(r["decision"], x) for r in rows if r["kind"] == "evaluation" for x in r["returns"]]
+    if not training and not evaluation:
+        raise UsageError(f"{run.path} has no metrics yet: let it train for a while.")
+    if training:
+        axes.plot(*zip(*training, strict=True), color=style["color"], alpha=0.35, linewidth=0.8)
+    if evaluation:
+        axes.scatter(*zip(*dots, strict=True), color=style["color"], alpha=0.35, s=9, linewidths=0)
+        axes.plot(*zip(*evaluation, strict=True), **style, linewidth=2, marker="o", markersize=4)
+    named, source = (evaluation, "evaluation") if evaluation else (training, "training")
+    axes.annotate(
+        f"{spec.arm}\nseed {spec.seed}\n({source})",
+        named[-1],
+        xytext=(8, 0),
+        textcoords="offset points",
+        color=style["color"],
+        fontsize=9,
+        verticalalignment="center",
+        annotation_clip=False,
+    )

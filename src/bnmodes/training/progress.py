@@ -1,48 +1,39 @@
-"""A run's progress in a terminal: decisions, speed, time left, last return. Silent elsewhere."""
+"""A run's progress in a terminal: decisions, speed, time left, last returns. Silent elsewhere."""
 
 import time
+from collections import deque
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
 from bnmodes.training.spec import RunSpec
 
 _REFRESH_SECONDS = 0.2
+_SPEED_SAMPLES = 150
+"""Speed is that of the last half minute: decisions before learning starts are much faster."""
 
 
 class Progress:
     def __init__(self, spec: RunSpec, visible: bool = True):
-        self.console = Console(stderr=True)
+        self.console = Console(stderr=True, highlight=False)
         self.visible = visible and self.console.is_terminal
+        self.total = spec.total_decisions
         self.last_return: float | None = None
         self.last_evaluation: float | None = None
         self._next_refresh = 0.0
-        self._phase = "training"
-        self._speed_from: tuple[float, int] | None = None
+        self._recent: deque[tuple[float, int]] = deque(maxlen=_SPEED_SAMPLES)
         self._bar = RichProgress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=20),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[speed]}"),
-            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-            TextColumn("{task.fields[returns]}"),
+            TextColumn("{task.fields[details]}"),
             console=self.console,
             disable=not self.visible,
             auto_refresh=False,
-            speed_estimate_period=60,
         )
-        self._task = self._bar.add_task(
-            f"{spec.env} {spec.arm} seed {spec.seed}",
-            total=spec.total_decisions,
-            speed="",
-            returns="",
-        )
+        self._name = f"{spec.env} {spec.arm} seed {spec.seed}"
+        self._task = self._bar.add_task(self._name, total=self.total, details="")
 
     def __enter__(self) -> "Progress":
         self._bar.start()
@@ -55,20 +46,37 @@ class Progress:
         self.console.print(sentence, soft_wrap=True)
 
     def phase(self, name: str) -> None:
-        self._phase = name
-        self._next_refresh = 0.0
+        """Tell what else than training takes the time now; an empty name ends it."""
+        self._bar.update(self._task, description=f"{self._name} ({name})" if name else self._name)
+        if self.visible:
+            self._bar.refresh()
 
     def update(self, decision: int) -> None:
-        if not self.visible or time.monotonic() < self._next_refresh:
-            return
         now = time.monotonic()
+        if not self.visible or (now < self._next_refresh and decision < self.total):
+            return
         self._next_refresh = now + _REFRESH_SECONDS
-        self._speed_from = self._speed_from or (now, decision)
-        since, first = self._speed_from
-        speed = (decision - first) / (now - since) if now > since else 0.0
-        shown = {"return": self.last_return, "evaluation": self.last_evaluation}
-        returns = "  ".join(f"{k} {v:.1f}" for k, v in shown.items() if v is not None)
-        self._bar.update(
-            self._task, completed=decision, speed=f"{speed:,.0f} decisions/s", returns=returns
-        )
+        self._bar.update(self._task, completed=decision, details=self._details(now, decision))
         self._bar.refresh()
+
+    def _details(self, now: float, decision: int) -> str:
+        self._recent.append((now, decision))
+        since, first = self._recent[0]
+        if decision == first:
+            return ""
+        speed = (decision - first) / (now - since)
+        details = [
+            f"{speed:,.0f} decisions/s",
+            f"{_duration((self.total - decision) / speed)} left",
+        ]
+        if self.last_return is not None:
+            details.append(f"last return {self.last_return:g}")
+        if self.last_evaluation is not None:
+            details.append(f"evaluation {self.last_evaluation:.1f}")
+        return ", ".join(details)
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes}:{seconds:02}"

@@ -182,7 +182,7 @@ class Loop:
                 "evaluation", {"return": float(returns.mean()), "returns": returns.tolist()}
             )
             self.progress.last_evaluation = float(returns.mean())
-            self.progress.phase("training")
+            self.progress.phase("")
 
     def _stop_if_asked(self) -> None:
         """Also inside an evaluation, which leaves the agent as it was and is begun again later."""
