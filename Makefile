@@ -26,6 +26,7 @@ lint: .venv/installed
 
 bench: .venv/installed
 	$(BIN)/python benchmarks/c51_update.py
+	$(BIN)/python benchmarks/c51_loop.py
 
 clean:
 	rm -rf .venv runs

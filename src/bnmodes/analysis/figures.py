@@ -61,8 +61,22 @@ def _draw_run(axes: Axes, run: RunFolder) -> None:
     if training:
         axes.plot(*zip(*training, strict=True), color=style["color"], alpha=0.35, linewidth=0.8)
     if evaluation:
-        axes.scatter(*zip(*dots, strict=True), color=style["color"], alpha=0.35, s=9, linewidths=0)
-        axes.plot(*zip(*evaluation, strict=True), **style, linewidth=2, marker="o", markersize=4)
+        axes.scatter(
+            *zip(*dots, strict=True),
+            color=style["color"],
+            alpha=0.35,
+            s=9,
+            linewidths=0,
+            clip_on=False,
+        )
+        axes.plot(
+            *zip(*evaluation, strict=True),
+            **style,
+            linewidth=2,
+            marker="o",
+            markersize=4,
+            clip_on=False,
+        )
     named, source = (evaluation, "evaluation") if evaluation else (training, "training")
     axes.annotate(
         f"{spec.arm}\nseed {spec.seed}\n({source})",

@@ -1,0 +1,54 @@
+"""Everything shown is executed: the Python blocks and the commands of README and docs."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from bnmodes import cli
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TEXTS = {page.name: page.read_text() for page in PAGES}
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_python_blocks_run(page):
+    for block in re.findall(r"```python\n(.*?)```", TEXTS[page], re.DOTALL):
+        exec(compile(block, page, "exec"), {})
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_links_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)#]+)\)", TEXTS[page]):
+        assert (ROOT / link).exists() or (ROOT / "docs" / link).exists(), link
+
+
+def shown_commands() -> list[str]:
+    lines = [line for text in TEXTS.values() for line in text.splitlines()]
+    return [
+        line.removeprefix("$ ") for line in lines if re.match(r"(\$ )?bnmodes (train|expl)", line)
+    ]
+
+
+@pytest.mark.parametrize("command", shown_commands())
+def test_shown_commands_are_understood(command, monkeypatch, capsys):
+    """Training is not begun: the same options are only explained."""
+    words = shlex.split(command, comments=True)
+    words = [word if word != "train" else "explain" for word in words]
+    if "--out" in words:
+        del words[words.index("--out") : words.index("--out") + 2]
+    monkeypatch.setattr(sys, "argv", words)
+    cli.main()
+    assert "bootstrap" in capsys.readouterr().out
+
+
+def test_the_readmes_table_is_what_explain_prints(monkeypatch, capsys):
+    monkeypatch.setattr(
+        sys, "argv", ["bnmodes", "explain", "c51", "--arm", "bn-tracked", "--alpha", "0.1"]
+    )
+    cli.main()
+    printed = capsys.readouterr().out.splitlines()
+    assert [line for line in printed[:8] if line not in TEXTS["README.md"].splitlines()] == []
