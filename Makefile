@@ -18,7 +18,7 @@ demo: .venv/installed
 	$(BIN)/bnmodes watch runs/demo
 
 test: .venv/installed lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: .venv/installed
 	$(BIN)/ruff check

@@ -1,11 +1,15 @@
+import importlib.metadata
 import json
+import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from bnmodes import cli
+from bnmodes.envs import minatar
 from bnmodes.training.record import RunFolder
 
 SHORT = [
@@ -49,6 +53,8 @@ def run(monkeypatch, capsys):
         (["--protocol.predict.update", "2"], "outside"),
         (["--alpha", "quick", "--arm", "bn-tracked"], "no update weight"),
         (["--batch-size", "0"], "at least 1"),
+        (["--arm", "bn-batch", "--alpha", "0.1"], "the weight of the arm bn-tracked"),
+        (["--arm"], "--arm"),
         (["--threads", "-1"], "at least 0"),
         (["--checkpoint-minutes", "-1"], "above 0"),
     ],
@@ -69,6 +75,7 @@ def test_bad_options_get_one_sentence_and_exit_code_2(run, tmp_path, args, words
         (["watch", "nowhere"], "holds no run"),
         (["plot", "nowhere"], "holds no run"),
         (["frobnicate"], "is no command"),
+        (["explain"], "say what to explain"),
     ],
 )
 def test_bad_commands_get_one_sentence_and_exit_code_2(run, args, words):
@@ -90,7 +97,7 @@ def test_the_way_from_training_to_a_film(run, tmp_path):
     code, out, err = run(*SHORT, "--env", "minatar/breakout", "--out", path)
     assert code == 0
     assert "finished 60 decisions" in out
-    assert err == "", "quiet where there is no terminal"
+    assert err == f"training in {path}\n", "quiet where there is no terminal"
     assert "is finished: nothing to do" in run(*SHORT, "--out", path)[1]
 
     code, out, _ = run("explain", path)
@@ -131,9 +138,10 @@ def test_the_game_decides_the_defaults_and_options_override_them(run, tmp_path):
 def test_help_says_meaning_and_default_of_every_option(run):
     _, out, _ = run("train", "c51", "--help")
     text = " ".join(out.replace("│", " ").split())
-    options = [word for word in text.split() if word.startswith("--") and word != "--help"]
+    options = set(re.findall(r"--[a-z][a-z.-]+", text)) - {"--help"}
+    switched_off = {option for option in options if ".no-" in option or option.startswith("--no-")}
     assert len(options) > 40
-    assert text.count("(default:") >= len(set(options)) - 1
+    assert text.count("(default:") == len(options - switched_off)
 
 
 def test_flax_momentum_is_accepted(run):
@@ -150,6 +158,25 @@ def test_env_list_shows_the_games(run):
     assert code == 0
     for game in ("minatar/breakout", "atari/Pong", "atari/MsPacman", "probe/chain"):
         assert game in out
+
+
+def test_the_film_ends_with_the_end_of_its_game(run, tmp_path):
+    """MinAtar Breakout ends with the ball in the bottom row; a new game has it in row three."""
+    run(*SHORT, "--out", tmp_path / "x")
+    run("watch", tmp_path / "x", "--to", tmp_path / "film.gif")
+    with Image.open(tmp_path / "film.gif") as film:
+        film.seek(film.n_frames - 1)
+        last = np.asarray(film.convert("RGB"))[10::20, 10::20].astype(int)
+    ball = np.abs(last - minatar.PLANE_COLOURS[1]).sum(-1) < 30
+    assert ball[9].any()
+
+
+def test_help_of_a_group_and_the_version(run):
+    code, out, _ = run("train", "--help")
+    assert code == 0
+    assert "train c51" in out
+    assert "watch" not in out
+    assert run("--version")[1].strip() == importlib.metadata.version("bnmodes")
 
 
 def test_help_without_a_command(run):

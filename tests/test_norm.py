@@ -207,7 +207,7 @@ def test_forward_mode_nests():
 
 def test_forward_mode_refuses_what_has_no_meaning():
     with (
-        pytest.raises(ValueError, match="no BatchNorm layer"),
+        pytest.raises(ValueError, match=r"no nn.BatchNorm layer"),
         forward_mode(nn.Linear(2, 2), "batch"),
     ):
         pass

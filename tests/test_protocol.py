@@ -72,7 +72,7 @@ def with_role(role, name="c51/batch", **changes):
 @pytest.mark.parametrize(
     ("protocol", "setting", "words"),
     [
-        (with_role("act", statistics="batch"), SETTING, "has one row.*more environments"),
+        (with_role("act", statistics="batch"), SETTING, "has one row.*more rows"),
         (with_role("act", track=0.1), SETTING, "one row: drop track"),
         (with_role("act", population="rollout"), SETTING, "this agent offers acting"),
         (with_role("predict", params="target"), SETTING, "params must be online"),

@@ -127,7 +127,10 @@ def forward_mode(
     mode = Mode(statistics=statistics, track=track, update=update)
     layers = [layer for layer in module.modules() if isinstance(layer, _BatchNorm)]
     if not layers:
-        raise ValueError("this module has no BatchNorm layer, so it has no forward mode to set")
+        raise ValueError(
+            "this module has no nn.BatchNorm layer, so it has no forward mode to set "
+            "(bnmodes' own layers take theirs as an argument)"
+        )
     if mode.statistics == "none":
         raise ValueError("this module has BatchNorm: choose batch or running statistics")
     if (mode.statistics == "running" or mode.writes) and any(

@@ -153,12 +153,12 @@ class Protocol:
         if forward.statistics == "batch" and rows < 2:
             raise UsageError(
                 f"{role} asks for batch statistics, but '{forward.population}' has one row, whose "
-                "moments are undefined: use running statistics, or more environments."
+                "moments are undefined: use running statistics, or give it more rows."
             )
         if forward.track is not None and rows < 2:
             raise UsageError(
                 f"{role} tracks the moments of '{forward.population}', which has one row: "
-                "drop track, or use more environments."
+                "drop track, or give it more rows."
             )
 
     def _validate_moments_are_written(self) -> None:

@@ -143,9 +143,9 @@ def test_what_a_step_returned_stays_as_it_was() -> None:
     np.testing.assert_array_equal(steps[1].obs, kept)
 
 
-def test_render_enlarges_the_newest_frame() -> None:
+def test_a_picture_enlarges_the_newest_frame() -> None:
     step = play(vector := AtariVector("Pong", 1, seed=0), 5)[-1]
-    picture = vector.render()
+    picture = vector.picture(step.obs[0])
     assert picture.shape == (252, 252, 3)
     np.testing.assert_array_equal(picture[::3, ::3, 1], step.obs[0, -1])
 

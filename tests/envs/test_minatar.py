@@ -89,10 +89,9 @@ def test_what_a_step_returned_stays_as_it_was() -> None:
     np.testing.assert_array_equal(step.obs, kept)
 
 
-def test_render_paints_the_paddle() -> None:
+def test_a_picture_paints_the_paddle() -> None:
     vector = MinAtarVector("breakout", 1, seed=0)
-    vector.reset()
-    picture = vector.render()
+    picture = vector.picture(vector.reset()[0])
     assert picture.shape == (200, 200, 3)
     assert tuple(picture[190, 90]) == minatar.PLANE_COLOURS[0]
     assert tuple(picture[190, 10]) == minatar.BACKGROUND

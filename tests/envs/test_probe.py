@@ -68,11 +68,10 @@ def test_the_observation_after_the_end_is_dark() -> None:
     assert step.obs[:, 0].all()
 
 
-def test_render_shows_the_planes_side_by_side() -> None:
+def test_a_picture_shows_the_planes_side_by_side() -> None:
     vector = ProbeVector("chain", num_envs=1, seed=0)
     vector.reset()
-    vector.step(np.array([1]))
-    picture = vector.render()
+    picture = vector.picture(vector.step(np.array([1])).obs[0])
     assert picture.shape == (200, 800, 3)
     assert picture[:, 200:400].min() == 255
     assert not picture[:, :200].any()

@@ -84,10 +84,12 @@ class C51Config:
 
     def notes(self) -> list[str]:
         """What the protocol's table cannot say."""
+        period = f"every {self.target_period_decisions:,} decisions"
+        if self.norm.kind != "bn":
+            return [f"The target network gets the parameters of the online one {period}."]
         notes = [
-            f"The target network gets parameters and stored moments of the online one every "
-            f"{self.target_period_decisions:,} decisions; before the first copy it has the initial "
-            "weights, mean 0 and variance 1."
+            f"The target network gets parameters and stored moments of the online one {period}; "
+            "before the first copy it has the initial weights, mean 0 and variance 1."
         ]
         if self.calibrate_target:
             notes.append("Its first moments are set from 1,024 replay rows before any bootstrap.")
@@ -121,7 +123,9 @@ class C51Config:
 ARMS = ("none", "ln", "bn-running", "bn-batch", "bn-tracked", "ln-wn", "bn-wn")
 
 
-def c51_config(arm: str, env_family: str, tracking_alpha: float | str = 0.01) -> C51Config:
+def c51_config(
+    arm: str, env_family: str, tracking_alpha: float | str = 0.01, online_alpha: float = 0.01
+) -> C51Config:
     """The configuration of one of the paper's arms, for a family of games."""
     if arm not in ARMS:
         raise UsageError(f"arm '{arm}' is unknown: choose one of {', '.join(ARMS)}.")
@@ -144,7 +148,7 @@ def c51_config(arm: str, env_family: str, tracking_alpha: float | str = 0.01) ->
     projected = rest == "wn"
     return replace(
         config,
-        protocol=preset(name),
+        protocol=preset(name, update=online_alpha),
         norm=NormConfig(kind=kind),
         projection=ProjectionConfig(granularity="neuron" if projected else "none"),
         learning_rate_schedule="linear" if projected else "constant",

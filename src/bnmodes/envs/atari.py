@@ -12,7 +12,7 @@ from ale_py import roms
 from ale_py.vector_env import AtariVectorEnv
 from jaxtyping import Int64, UInt8
 
-from bnmodes.envs.base import EnvSpec, Observations, Step
+from bnmodes.envs.base import EnvSpec, Observations, Picture, Step
 from bnmodes.streams import numpy_stream
 
 MAX_FRAMES = 108_000
@@ -71,13 +71,12 @@ class AtariVector:
         )
         self._first_seeds: np.ndarray | None = game_seeds(seed, num_envs)
         self._frame_numbers = np.zeros(num_envs, dtype=np.int32)  # of the game under way
-        self._picture = np.zeros(FRAME_SHAPE[1:], dtype=np.uint8)
 
     def reset(self) -> Observations:
         # Without seeds the emulators' generators go on, so that later games are new ones.
         obs, info = self._emulators.reset(seed=self._first_seeds)
         self._first_seeds = None
-        self._remember(obs, info)
+        self._frame_numbers = info["episode_frame_number"]
         return obs
 
     def step(self, actions: Int64[np.ndarray, " envs"]) -> Step:
@@ -90,7 +89,7 @@ class AtariVector:
             # The other rows of `final_obs` hold whatever was in memory, at a life loss too.
             successor = obs.copy()
             successor[game_over] = info["final_obs"][game_over]
-        self._remember(obs, info)
+        self._frame_numbers = info["episode_frame_number"]
         return Step(obs, successor, reward.astype(np.float32), terminated, game_over)
 
     def state(self) -> dict[str, Any]:
@@ -99,13 +98,10 @@ class AtariVector:
     def load_state(self, state: dict[str, Any]) -> Observations:
         return self.reset()
 
-    def render(self) -> UInt8[np.ndarray, "height width 3"]:
-        picture = self._picture.repeat(RENDER_SCALE, axis=0).repeat(RENDER_SCALE, axis=1)
+    def picture(self, obs: UInt8[np.ndarray, "stack 84 84"]) -> Picture:
+        """Its newest frame."""
+        picture = obs[-1].repeat(RENDER_SCALE, axis=0).repeat(RENDER_SCALE, axis=1)
         return np.stack([picture] * 3, axis=-1)
-
-    def _remember(self, obs: Observations, info: dict[str, Any]) -> None:
-        self._frame_numbers = info["episode_frame_number"]
-        self._picture = obs[0, -1].copy()
 
 
 def game_seeds(seed: int, num_envs: int) -> np.ndarray:

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int64, UInt8
 
 Observations = UInt8[np.ndarray, "envs channels height width"]
+Picture = UInt8[np.ndarray, "height width 3"]
 
 
 @dataclass(frozen=True)
@@ -63,5 +64,5 @@ class VectorEnv(Protocol):
     def load_state(self, state: dict[str, Any]) -> Observations:
         """Go on from `state`, or begin new games where it is empty; what to act on next."""
 
-    def render(self) -> UInt8[np.ndarray, "height width 3"]:
-        """The first environment as a picture."""
+    def picture(self, obs: UInt8[np.ndarray, "channels height width"]) -> Picture:
+        """One observation, for people."""

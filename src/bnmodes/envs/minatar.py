@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Int64, UInt8
 
-from bnmodes.envs.base import EnvSpec, Observations, Step
+from bnmodes.envs.base import EnvSpec, Observations, Picture, Step
 from bnmodes.streams import numpy_stream
 
 if TYPE_CHECKING:
@@ -111,12 +111,11 @@ class MinAtarVector:
                 setattr(env.env, name, _plain(value))
         return self._observe()
 
-    def render(self) -> UInt8[np.ndarray, "height width 3"]:
+    def picture(self, obs: UInt8[np.ndarray, "channels 10 10"]) -> Picture:
         picture = np.full((10, 10, 3), BACKGROUND, dtype=np.uint8)
-        planes = _planes(self._games[0])
         # The first planes, the player's own, are painted last: on top.
-        for plane, colour in reversed(list(zip(planes, PLANE_COLOURS, strict=False))):
-            picture[plane] = colour
+        for plane, colour in reversed(list(zip(obs, PLANE_COLOURS, strict=False))):
+            picture[plane == 1] = colour
         return picture.repeat(CELL_PIXELS, axis=0).repeat(CELL_PIXELS, axis=1)
 
     def _observe(self) -> Observations:

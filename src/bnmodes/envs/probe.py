@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int64, UInt8
 
-from bnmodes.envs.base import EnvSpec, Observations, Step
+from bnmodes.envs.base import EnvSpec, Observations, Picture, Step
 from bnmodes.streams import numpy_stream
 
 END = -1
@@ -120,8 +120,8 @@ class ProbeVector:
         self._random.bit_generator.state = state["random"]
         return OBSERVATIONS[self._places]
 
-    def render(self) -> UInt8[np.ndarray, "height width 3"]:
+    def picture(self, obs: UInt8[np.ndarray, "planes 10 10"]) -> Picture:
         """The planes side by side."""
-        picture = np.hstack(OBSERVATIONS[self._places[0]]) * np.uint8(255)
+        picture = np.hstack(obs) * np.uint8(255)
         picture = picture.repeat(RENDER_SCALE, axis=0).repeat(RENDER_SCALE, axis=1)
         return np.stack([picture] * 3, axis=-1)

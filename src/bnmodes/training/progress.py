@@ -1,27 +1,34 @@
-"""A run's progress in a terminal: decisions, speed, time left, last returns. Silent elsewhere."""
+"""A run's progress: decisions, speed, time left, last returns.
+
+Shown in a terminal, silent elsewhere, and kept in a small file for whoever watches many runs.
+"""
 
 import time
 from collections import deque
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
+from bnmodes.training.record import write_json
 from bnmodes.training.spec import RunSpec
 
 _REFRESH_SECONDS = 0.2
+_FILE_SECONDS = 1.0
 _SPEED_SAMPLES = 150
 """Speed is that of the last half minute: decisions before learning starts are much faster."""
 
 
 class Progress:
-    def __init__(self, spec: RunSpec, visible: bool = True):
+    def __init__(self, spec: RunSpec, file: Path, visible: bool = True):
         self.console = Console(stderr=True, highlight=False)
         self.visible = visible and self.console.is_terminal
+        self.file = file
         self.total = spec.total_decisions
         self.last_return: float | None = None
         self.last_evaluation: float | None = None
-        self._next_refresh = 0.0
+        self._next_refresh = self._next_file = 0.0
         self._recent: deque[tuple[float, int]] = deque(maxlen=_SPEED_SAMPLES)
         self._bar = RichProgress(
             TextColumn("{task.description}"),
@@ -53,21 +60,35 @@ class Progress:
 
     def update(self, decision: int) -> None:
         now = time.monotonic()
-        if not self.visible or (now < self._next_refresh and decision < self.total):
+        if now < self._next_refresh and decision < self.total:
             return
-        self._next_refresh = now + _REFRESH_SECONDS
-        self._bar.update(self._task, completed=decision, details=self._details(now, decision))
-        self._bar.refresh()
-
-    def _details(self, now: float, decision: int) -> str:
+        self._next_refresh = now + (_REFRESH_SECONDS if self.visible else _FILE_SECONDS)
         self._recent.append((now, decision))
-        since, first = self._recent[0]
-        if decision == first:
+        if now >= self._next_file:
+            self._next_file = now + _FILE_SECONDS
+            write_json(self.file, self._now(decision))
+        if self.visible:
+            self._bar.update(self._task, completed=decision, details=self._details(decision))
+            self._bar.refresh()
+
+    def _now(self, decision: int) -> dict[str, float | int | None]:
+        (since, first), (now, _) = self._recent[0], self._recent[-1]
+        speed = (decision - first) / (now - since) if now > since else None
+        return {
+            "decision": decision,
+            "decisions_per_second": speed,
+            "seconds_left": (self.total - decision) / speed if speed else None,
+            "last_return": self.last_return,
+            "last_evaluation": self.last_evaluation,
+        }
+
+    def _details(self, decision: int) -> str:
+        now = self._now(decision)
+        if not now["decisions_per_second"]:
             return ""
-        speed = (decision - first) / (now - since)
         details = [
-            f"{speed:,.0f} decisions/s",
-            f"{_duration((self.total - decision) / speed)} left",
+            f"{now['decisions_per_second']:,.0f} decisions/s",
+            f"{duration(now['seconds_left'])} left",
         ]
         if self.last_return is not None:
             details.append(f"last return {self.last_return:g}")
@@ -76,7 +97,7 @@ class Progress:
         return ", ".join(details)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min" if hours else f"{minutes}:{seconds:02}"

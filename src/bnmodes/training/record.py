@@ -19,6 +19,10 @@ from bnmodes.training.spec import RunSpec, spec_from_json
 _PACKAGES = ("bnmodes", "torch", "numpy", "ale-py", "minatar")
 
 
+class FolderInUse(UsageError):
+    """Another process is training there."""
+
+
 class RunFolder:
     """One run on disk. `metrics.jsonl` is append-only; a torn last line is cut off on resume."""
 
@@ -27,6 +31,7 @@ class RunFolder:
         self.metrics_path = path / "metrics.jsonl"
         self.done_path = path / "done.json"
         self.spec_path = path / "spec.json"
+        self.progress_path = path / "progress.json"
 
     @contextmanager
     def claimed(self, spec: RunSpec) -> Iterator[None]:
@@ -42,12 +47,23 @@ class RunFolder:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise UsageError(
+                raise FolderInUse(
                     f"another process is training in {self.path}: wait for it."
                 ) from None
             if not self.spec_path.exists():
                 write_json(self.spec_path, _described(spec))
             yield
+
+    def in_use(self) -> bool:
+        """Whether a process is training here now."""
+        if not (self.path / "lock").exists():
+            return False
+        with open(self.path / "lock") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return True
+        return False
 
     def _refuse_another(self, spec: RunSpec) -> None:
         stored = self.spec()
@@ -106,6 +122,15 @@ class RunFolder:
             return []
         lines = self.metrics_path.read_text().split("\n")
         return [json.loads(line) for line in lines[:-1]]
+
+
+def numbers(row: dict[str, Any]) -> dict[str, float]:
+    """The numbers of a row of metrics, named `kind/name`; lists of single games are left out."""
+    return {
+        f"{row['kind']}/{name}": float(value)
+        for name, value in row.items()
+        if name not in ("kind", "decision", "frame") and isinstance(value, int | float)
+    }
 
 
 def write_json(path: Path, data: Any) -> None:

@@ -19,6 +19,7 @@ from bnmodes.training import checkpoint
 from bnmodes.training.evaluate import play_games
 from bnmodes.training.progress import Progress
 from bnmodes.training.record import RunFolder
+from bnmodes.training.sinks import SinkName, open_sinks
 from bnmodes.training.spec import RunSpec
 
 AGENTS = {"c51": C51}
@@ -70,6 +71,7 @@ class Loop:
     spec: RunSpec
     folder: RunFolder
     progress: Progress
+    sink_names: tuple[SinkName, ...] = ()
     stop: StopRequest = field(default_factory=StopRequest)
     decision: int = 0
     evaluations_done: int = 0
@@ -89,6 +91,8 @@ class Loop:
             self.progress.say(note)
         self.resumes = state["resumes"] + 1 if state else 0
         seed = numpy_stream(self.spec.seed, "games", self.resumes).integers(2**31 - 1000)
+        decision = state["decision"] if state else 0
+        self.sinks = open_sinks(self.sink_names, self.spec, self.folder.path, decision)
         self.env = make_env(self.spec.env, self.num_envs, int(seed))
         self.agent = build_agent(self.spec, self.env)
         if state is None:
@@ -193,11 +197,19 @@ class Loop:
 
     def _record(self, kind: str, values: dict[str, Any]) -> None:
         frame = self.decision * self.env.spec.frames_per_decision
-        self.folder.append({"kind": kind, "decision": self.decision, "frame": frame} | values)
+        row = {"kind": kind, "decision": self.decision, "frame": frame} | values
+        self.folder.append(row)
+        for sink in self.sinks:
+            sink.write(row)
 
 
 def train(
-    spec: RunSpec, out: Path, *, checkpoint_minutes: float = 5.0, show_progress: bool = True
+    spec: RunSpec,
+    out: Path,
+    *,
+    checkpoint_minutes: float = 5.0,
+    show_progress: bool = True,
+    sinks: tuple[SinkName, ...] = (),
 ) -> RunFolder:
     """Run `spec` in the folder `out`, or go on with it; does nothing when it is finished.
 
@@ -208,19 +220,20 @@ def train(
     folder = RunFolder(out)
     with folder.claimed(spec):
         if not folder.finished:
-            _train_in(folder, spec, checkpoint_minutes, show_progress)
+            with Progress(spec, folder.progress_path, visible=show_progress) as progress:
+                _train_in(folder, Loop(spec, folder, progress, sinks), checkpoint_minutes)
     return folder
 
 
-def _train_in(
-    folder: RunFolder, spec: RunSpec, checkpoint_minutes: float, show_progress: bool
-) -> None:
-    with Progress(spec, visible=show_progress) as progress:
-        loop = Loop(spec, folder, progress)
-        with loop.stop.listening():
-            loop.start()
+def _train_in(folder: RunFolder, loop: Loop, checkpoint_minutes: float) -> None:
+    with loop.stop.listening():
+        loop.start()
+        try:
             started, first = time.monotonic(), loop.decision
             loop.run(checkpoint_minutes)
+        finally:
+            for sink in loop.sinks:
+                sink.close()
     seconds = time.monotonic() - started
     folder.finish(
         networks=loop.agent.state()["networks"],

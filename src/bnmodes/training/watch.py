@@ -25,17 +25,19 @@ def watch(folder: RunFolder, path: Path, max_decisions: int, seed: int) -> Film:
 
     All of them play, because a protocol may ask for batch statistics over their rows.
     """
+    spec = folder.spec()
     if max_decisions < 1:
         raise UsageError(f"max_decisions is {max_decisions}, but must be at least 1.")
     if path.suffix.lower() != ".gif":
         raise UsageError(f"{path} does not end in .gif: only GIFs are written.")
-    spec = folder.spec()
+    if not path.parent.is_dir():
+        raise UsageError(f"{path.parent} is no folder: make it first.")
     rng = numpy_stream(seed, "watched game")
     env = make_env(spec.env, spec.evaluation.episodes, int(rng.integers(2**31 - 1000)))
     agent = build_agent(spec, env)
     agent.load_networks(folder.networks())
     obs = env.reset()
-    pictures = [env.render()]
+    pictures = [env.picture(obs[0])]
     game_return, game_over = 0.0, False
     while len(pictures) <= max_decisions and not game_over:
         explore = rng.random(env.num_envs) < spec.evaluation.epsilon
@@ -44,9 +46,8 @@ def watch(folder: RunFolder, path: Path, max_decisions: int, seed: int) -> Film:
         game_return += float(step.reward[0])
         game_over = bool(step.game_over[0])
         obs = step.obs
-        pictures.append(env.render())
+        pictures.append(env.picture(step.successor[0]))
     images = [Image.fromarray(picture).quantize(32) for picture in pictures]
     milliseconds = 60 if env.spec.frames_per_decision == 4 else 100
-    path.parent.mkdir(parents=True, exist_ok=True)
     images[0].save(path, save_all=True, append_images=images[1:], duration=milliseconds, loop=0)
     return Film(len(pictures) - 1, game_return, game_over)

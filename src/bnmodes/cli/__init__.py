@@ -1,0 +1,86 @@
+"""The command line: `bnmodes COMMAND …`."""
+
+import difflib
+import importlib.metadata
+import sys
+from collections.abc import Callable
+
+from bnmodes.cli import runs, study
+from bnmodes.errors import UsageError
+from bnmodes.training.run import Stopped
+
+COMMANDS: dict[str, tuple[Callable[[list[str]], None], str]] = {
+    "train c51": (runs.train_c51, "train C51; the same command again goes on with a stopped run"),
+    "explain": (
+        runs.explain_command,
+        "show which statistics each forward of a run uses and writes",
+    ),
+    "env list": (runs.env_list, "list every game"),
+    "watch": (runs.watch_command, "play a trained agent and write a GIF"),
+    "plot": (runs.plot, "draw the learning curves of runs"),
+    "study list": (study.study_list, "list the studies"),
+    "study show": (study.study_show, "arms, games, runs, and the time they would take here"),
+    "study run": (study.study_run, "run a study on this machine; again: go on with it"),
+    "study status": (study.study_status, "how far a study is"),
+    "study export": (study.study_export, "write a study's results as one Parquet table"),
+    "study report": (study.study_report, "write a study's report with its figures"),
+    "study clean": (study.study_clean, "delete what a study has left half-done"),
+}
+
+
+def _help(group: str = "") -> str:
+    """Of all commands, or of those that begin with a word."""
+    width = max(map(len, COMMANDS))
+    lines = [
+        f"  {name.ljust(width)}   {text}"
+        for name, (_, text) in COMMANDS.items()
+        if name.startswith(group)
+    ]
+    return "\n".join(
+        [
+            "usage: bnmodes COMMAND [OPTIONS]",
+            "",
+            "BatchNorm forward modes of value-learning agents: declared, tested, trained.",
+            "",
+            *lines,
+            "",
+            "`bnmodes COMMAND --help` says each option's meaning, unit and default.",
+        ]
+    )
+
+
+def _dispatch(args: list[str]) -> None:
+    if not args or args[0] in ("-h", "--help"):
+        print(_help())
+        return
+    for name, (command, _) in COMMANDS.items():
+        words = name.split()
+        if args[: len(words)] == words:
+            command(args[len(words) :])
+            return
+    if args == ["--version"]:
+        print(importlib.metadata.version("bnmodes"))
+        return
+    if any(name.startswith(f"{args[0]} ") for name in COMMANDS) and args[1:] in ([], ["--help"]):
+        print(_help(args[0]))
+        return
+    tried = " ".join(args[:2])
+    close = difflib.get_close_matches(tried, COMMANDS, n=1, cutoff=0.4)
+    hint = f"did you mean 'bnmodes {close[0]}'?" if close else "see 'bnmodes --help'."
+    raise UsageError(f"'bnmodes {tried}' is no command: {hint}")
+
+
+def main() -> None:
+    try:
+        _dispatch(sys.argv[1:])
+    except UsageError as error:
+        print(f"bnmodes: {error}", file=sys.stderr)
+        sys.exit(2)
+    except Stopped as stopped:
+        print(
+            f"stopped at decision {stopped.decision:,}; the same command goes on from there",
+            file=sys.stderr,
+        )
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(0)

@@ -1,0 +1,159 @@
+"""Commands on single runs: train, explain, watch, plot, env list."""
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from bnmodes.cli.options import C51Run, default_run_of, parse
+from bnmodes.envs.registry import env_family, list_envs
+from bnmodes.errors import UsageError
+from bnmodes.protocol import explain, explain_json
+from bnmodes.training.record import RunFolder
+from bnmodes.training.run import train
+from bnmodes.training.sinks import SinkName
+from bnmodes.training.watch import watch
+
+console = Console(soft_wrap=True, highlight=False)
+
+
+@dataclass(frozen=True)
+class TrainC51:
+    """Train C51. The same command again goes on with a stopped run."""
+
+    run: Annotated[C51Run, tyro.conf.arg(name="")] = C51Run()
+    """What to run."""
+    out: Path | None = None
+    """Folder of the run; without it, a folder under runs/ named by game, arm, seed and hash."""
+    checkpoint_minutes: float = 5.0
+    """Minutes between checkpoints."""
+    threads: int = 0
+    """Processor threads of the network; 0: one for MinAtar's small one, all cores for Atari's."""
+    sinks: tuple[SinkName, ...] = ()
+    """Where metrics go besides the run's own file."""
+
+
+@dataclass(frozen=True)
+class ExplainC51:
+    """Show the protocol of a C51 run: parameters, rows, statistics and writes of each forward."""
+
+    run: Annotated[C51Run, tyro.conf.arg(name="")] = C51Run()
+    """What to explain."""
+    json: bool = False
+    """Print JSON for programs."""
+
+
+def train_c51(args: list[str]) -> None:
+    options = parse(TrainC51, args, "bnmodes train c51", default=TrainC51(default_run_of(args)))
+    if options.threads < 0:
+        raise UsageError(f"threads is {options.threads}, but must be at least 0.")
+    if not options.checkpoint_minutes > 0:
+        raise UsageError(f"checkpoint-minutes is {options.checkpoint_minutes}: must be above 0.")
+    spec = options.run.spec()
+    on_atari = env_family(spec.env) == "atari"
+    torch.set_num_threads(options.threads or (os.cpu_count() if on_atari else 1))
+    name = f"{spec.env.replace('/', '-')}_{spec.arm}_seed{spec.seed}_{spec.content_hash}"
+    path = options.out or Path("runs") / name
+    if RunFolder(path).finished and RunFolder(path).spec() == spec:
+        console.print(f"{path} is finished: nothing to do.")
+        return
+    print(f"training in {path}", file=sys.stderr)
+    folder = train(spec, path, checkpoint_minutes=options.checkpoint_minutes, sinks=options.sinks)
+    last = [row for row in folder.metrics() if row["kind"] == "evaluation"][-1]
+    console.print(
+        f"finished {spec.total_decisions:,} decisions; mean return of {spec.evaluation.episodes} "
+        f"evaluation games: {last['return']:.2f}. See {path}"
+    )
+
+
+def explain_command(args: list[str]) -> None:
+    """`explain c51 …` or `explain RUN`."""
+    if args[:1] == ["c51"]:
+        options = parse(
+            ExplainC51, args[1:], "bnmodes explain c51", ExplainC51(default_run_of(args[1:]))
+        )
+        spec, as_json = options.run.spec(), options.json
+    else:
+        if not args:
+            raise UsageError(
+                "say what to explain: `bnmodes explain c51 …` or `bnmodes explain RUN`."
+            )
+        run = parse(ExplainRun, args, "bnmodes explain")
+        spec, as_json = RunFolder(run.run).spec(), run.json
+    setting = spec.config.setting(spec.evaluation.episodes)
+    if as_json:
+        print(explain_json(spec.config.protocol, setting))
+        return
+    print(f"C51, arm {spec.arm}, on {spec.env}\n")
+    print(explain(spec.config.protocol, setting))
+    print("\n" + "\n".join(spec.config.notes()))
+
+
+@dataclass(frozen=True)
+class ExplainRun:
+    """Show the protocol of a run folder, or, as `bnmodes explain c51 …`, of options."""
+
+    run: tyro.conf.Positional[Path]
+    """Folder of a run."""
+    json: bool = False
+    """Print JSON for programs."""
+
+
+def env_list(args: list[str]) -> None:
+    """List every game."""
+    parse(EnvList, args, "bnmodes env list")
+    table = Table("game", "actions", "observation", box=None)
+    for row in list_envs():
+        table.add_row(row.name, str(row.num_actions or "–"), "×".join(map(str, row.obs_shape)))
+    console.print(table)
+
+
+@dataclass(frozen=True)
+class EnvList:
+    """List every game that can be trained on."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Play a trained agent for one game and write it as a GIF."""
+
+    run: tyro.conf.Positional[Path]
+    """Folder of a run, finished or stopped."""
+    to: Path | None = None
+    """GIF to write; without it, watch.gif in the run's folder."""
+    max_decisions: int = 1_000
+    """Longest film (decisions)."""
+    seed: int = 0
+    """Which game is played."""
+
+
+def watch_command(args: list[str]) -> None:
+    options = parse(Watch, args, "bnmodes watch")
+    path = options.to or options.run / "watch.gif"
+    film = watch(RunFolder(options.run), path, options.max_decisions, options.seed)
+    end = "whole game" if film.game_over else "so far"
+    console.print(f"{path}: {film.decisions} decisions, return {film.game_return:g} ({end})")
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Draw the learning curve of runs as a picture."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Folders of runs."""
+    to: Path = Path("curve.png")
+    """Picture to write; the ending chooses PNG, PDF or SVG."""
+
+
+def plot(args: list[str]) -> None:
+    from bnmodes.analysis.run_curve import learning_curve  # here: matplotlib takes a second
+
+    options = parse(Plot, args, "bnmodes plot")
+    learning_curve([RunFolder(path) for path in options.runs], options.to)
+    console.print(f"{options.to}")

@@ -1,0 +1,233 @@
+"""Commands on studies: list, show, run, status, export, report, clean."""
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from bnmodes.cli.options import parse
+from bnmodes.errors import UsageError
+from bnmodes.studies.catalogue import STUDIES, find_study
+from bnmodes.studies.display import status_table
+from bnmodes.studies.estimate import estimate_seconds
+from bnmodes.studies.launch import LocalLauncher
+from bnmodes.studies.results import gather, log_path, run_path
+from bnmodes.studies.schedule import run_study
+from bnmodes.studies.spec import Study
+from bnmodes.training.progress import duration
+from bnmodes.training.record import RunFolder
+from bnmodes.training.run import StopRequest
+from bnmodes.training.sinks import SinkName
+
+console = Console(soft_wrap=True, highlight=False)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A study, or a part of it."""
+
+    name: tyro.conf.Positional[str]
+    """Name of the study; `bnmodes study list` shows all."""
+    arms: tuple[str, ...] = ()
+    """Only these arms; without it, all."""
+    games: tuple[str, ...] = ()
+    """Only these games; without it, all."""
+    seeds: tuple[int, ...] = ()
+    """Only these seeds; without it, all."""
+
+    def study(self) -> Study:
+        return find_study(self.name).restricted(self.arms, self.games, self.seeds)
+
+
+@dataclass(frozen=True)
+class List:
+    """List the studies."""
+
+
+def study_list(args: list[str]) -> None:
+    parse(List, args, "bnmodes study list")
+    table = Table("study", "arms", "games", "seeds", "runs", "decisions a run", box=None)
+    for study in STUDIES.values():
+        counts = (len(study.arms), len(study.games), len(study.seeds), len(study.runs))
+        table.add_row(study.name, *map(str, counts), f"{study.total_decisions:,}")
+    console.print(table)
+
+
+@dataclass(frozen=True)
+class Show(Choice):
+    """Show a study: what it asks, its arms, its size, and how long it would take here."""
+
+    estimate: bool = True
+    """Measure a few seconds to estimate the time."""
+
+
+def study_show(args: list[str]) -> None:
+    options = parse(Show, args, "bnmodes study show")
+    study = options.study()
+    console.print(f"{study.name}: {study.question}\n")
+    console.print(f"arms   {', '.join(arm.name for arm in study.arms)}")
+    console.print(f"games  {', '.join(study.games)}")
+    console.print(f"seeds  {', '.join(map(str, study.seeds))}")
+    decisions = len(study.runs) * study.total_decisions
+    console.print(
+        f"size   {len(study.runs):,} runs of {study.total_decisions:,} decisions, "
+        f"{decisions:,} in all"
+    )
+    shared = [
+        f"{len(common)} with {other.name}"
+        for other in STUDIES.values()
+        if other.name != study.name and (common := _hashes(study) & _hashes(other))
+    ]
+    if shared:
+        console.print(f"shared {', '.join(shared)}: run once for both in one --out")
+    if options.estimate:
+        seconds, cores = estimate_seconds(study), os.cpu_count()
+        console.print(
+            f"time   about {duration(seconds)} on one core here, {duration(seconds / cores)} on "
+            f"{cores}, evaluations not counted"
+        )
+
+
+def _hashes(study: Study) -> set[str]:
+    return {run.spec.content_hash for run in study.runs}
+
+
+@dataclass(frozen=True)
+class Run(Choice):
+    """Run a study on this machine. The same command again goes on with what is not finished."""
+
+    out: Path = Path("results")
+    """Folder of results; studies can share one, and then share the runs they have in common."""
+    jobs: int = 0
+    """Processes side by side, one thread each; 0: one per core."""
+    sinks: tuple[SinkName, ...] = ()
+    """Where metrics go besides the runs' own files."""
+
+
+def study_run(args: list[str]) -> None:
+    options = parse(Run, args, "bnmodes study run")
+    if options.jobs < 0:
+        raise UsageError(f"jobs is {options.jobs}, but must be at least 0.")
+    study, stop = options.study(), StopRequest()
+    with stop.listening():
+        launcher = LocalLauncher(options.jobs or os.cpu_count(), options.sinks)
+        book = run_study(study, options.out, launcher, stop)
+    if stop.requested:
+        console.print(
+            f"stopped with {len(book.done)} of {len(study.runs)} runs done; "
+            "the same command goes on from there"
+        )
+        sys.exit(130)
+    if book.failed:
+        console.print(
+            f"{len(book.failed)} of {len(study.runs)} runs failed; see their logs in "
+            f"{options.out / 'logs'}; the same command tries them again"
+        )
+        sys.exit(1)
+    console.print(
+        f"all {len(study.runs)} runs of {study.name} are done; "
+        f"`bnmodes study report {study.name} --out {options.out}` draws them"
+    )
+
+
+@dataclass(frozen=True)
+class Status(Choice):
+    """Show how far a study is."""
+
+    out: Path = Path("results")
+    """Folder of results."""
+
+
+def study_status(args: list[str]) -> None:
+    options = parse(Status, args, "bnmodes study status")
+    study = options.study()
+    if not (options.out / "runs").is_dir():
+        raise UsageError(f"{options.out} holds no results: give the --out of `study run`.")
+    console.print(status_table(study, options.out))
+
+
+@dataclass(frozen=True)
+class Export(Choice):
+    """Write a study's finished runs as one tidy table."""
+
+    out: Path = Path("results")
+    """Folder of results."""
+    to: Path = Path("results.parquet")
+    """File to write: study, arm, game, seed, metric, decision, frame, value."""
+
+
+def study_export(args: list[str]) -> None:
+    options = parse(Export, args, "bnmodes study export")
+    results = gather(options.study(), options.out)
+    if options.to.suffix != ".parquet":
+        raise UsageError(f"{options.to} does not end in .parquet.")
+    options.to.parent.mkdir(parents=True, exist_ok=True)
+    results.frame.write_parquet(options.to)
+    declared = len(results.study.runs)
+    console.print(
+        f"{options.to}: {len(results.frame):,} rows of {declared - len(results.missing)} finished "
+        f"runs; {len(results.missing)} of {declared} declared runs are missing"
+    )
+    for run in results.missing:
+        console.print(f"  missing: {run}")
+
+
+@dataclass(frozen=True)
+class Report(Choice):
+    """Write one self-contained page: protocols, completeness, statistics, figures."""
+
+    out: Path = Path("results")
+    """Folder of results."""
+    to: Path | None = None
+    """Page to write; without it, STUDY.html in the folder of results."""
+    allow_missing: bool = False
+    """Report what is there, marking every figure, instead of refusing an incomplete study."""
+    human_table: Literal["wang2016", "mnih2015"] = "wang2016"
+    """Human scores of the normalisation on Atari."""
+
+
+def study_report(args: list[str]) -> None:
+    from bnmodes.analysis.report import write_report  # here: matplotlib takes a second
+
+    options = parse(Report, args, "bnmodes study report")
+    study = options.study()
+    page = options.to or options.out / f"{study.name}.html"
+    results = gather(study, options.out)
+    write_report(results, page, allow_missing=options.allow_missing, table=options.human_table)
+    console.print(f"{page}")
+
+
+@dataclass(frozen=True)
+class Clean(Choice):
+    """Delete the study's runs that are not finished; finished ones always stay."""
+
+    out: Path = Path("results")
+    """Folder of results."""
+    yes: bool = False
+    """Really delete; without it, only say what would be deleted."""
+
+
+def study_clean(args: list[str]) -> None:
+    options = parse(Clean, args, "bnmodes study clean")
+    half_done = [
+        run
+        for run in options.study().runs
+        if (folder := RunFolder(run_path(options.out, run))).path.exists()
+        and not folder.finished
+        and not folder.in_use()
+    ]
+    for run in half_done:
+        console.print(f"{'deleted' if options.yes else 'would delete'}: {run}")
+        if options.yes:
+            shutil.rmtree(run_path(options.out, run))
+            log_path(options.out, run).unlink(missing_ok=True)
+    if not half_done:
+        console.print("nothing is half-done.")
+    elif not options.yes:
+        console.print("add --yes to delete them; they would begin anew.")

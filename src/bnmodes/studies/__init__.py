@@ -1,0 +1,1 @@
+"""Studies: arms × games × seeds, declared, launched, gathered."""

@@ -1,0 +1,133 @@
+"""A study's progress in a terminal as a live table; elsewhere a line for each run that ends."""
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from bnmodes.studies.results import run_path
+from bnmodes.studies.spec import Study, StudyRun
+from bnmodes.training.progress import duration
+from bnmodes.training.record import RunFolder
+
+if TYPE_CHECKING:
+    from bnmodes.studies.schedule import Book
+
+_LOG_LINES = 15
+
+
+class Display:
+    def __init__(self, study: Study, root: Path, book: "Book"):
+        self.study, self.root, self.book = study, root, book
+        self.console = Console(highlight=False)
+        self._live = Live(console=self.console, auto_refresh=False)
+        self._started = time.monotonic()
+        self._decisions_before = self._decisions_done()
+
+    def __enter__(self) -> "Display":
+        if self.console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._live.stop()
+
+    def say(self, sentence: str) -> None:
+        self.console.print(sentence, soft_wrap=True)
+
+    def say_done(self, run: StudyRun) -> None:
+        if not self.console.is_terminal:
+            count = f"{len(self.book.done)} of {len(self.study.runs)}"
+            self.say(f"{count} done: {run}")
+
+    def say_failed(self, run: StudyRun, log: Path) -> None:
+        self.say(f"{run} failed twice and is left; the end of {log}:")
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        for line in lines[-_LOG_LINES:]:
+            self.console.print(f"    {line}", soft_wrap=True, markup=False)
+
+    def refresh(self) -> None:
+        if self.console.is_terminal:
+            self._live.update(self._render(), refresh=True)
+
+    def _render(self) -> Group:
+        book = self.book
+        counts = [f"{len(book.done)} of {len(self.study.runs)} runs done"]
+        counts += [f"{len(book.running)} running"]
+        if book.elsewhere:
+            counts += [f"{len(book.elsewhere)} running elsewhere"]
+        if book.failed:
+            counts += [f"{len(book.failed)} failed"]
+        if left := self._time_left():
+            counts += [f"about {left} left"]
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        for column in ("arm", "game", "seed"):
+            table.add_column(column)
+        table.add_column("progress", width=16)
+        for column in ("decisions/s", "left", "last return"):
+            table.add_column(column, justify="right")
+        for path, run in book.running.items():
+            table.add_row(run.arm, run.game, str(run.seed), *_progress_cells(run, path))
+        return Group(Text(f"{self.study.name}: {', '.join(counts)}", style="bold"), table)
+
+    def _decisions_done(self) -> int:
+        """Of the whole study, as far as the runs' own files tell."""
+        done = sum(run.spec.total_decisions for run in self.book.done)
+        return done + sum(progress_of(path)["decision"] for path in self.book.running)
+
+    def _time_left(self) -> str:
+        seconds = time.monotonic() - self._started
+        made = self._decisions_done() - self._decisions_before
+        if seconds < 10 or made <= 0:
+            return ""
+        total = sum(run.spec.total_decisions for run in self.study.runs)
+        failed = sum(run.spec.total_decisions for run in self.book.failed)
+        return duration((total - failed - self._decisions_done()) * seconds / made)
+
+
+def progress_of(path: Path) -> dict:
+    """What a run last said of itself."""
+    try:
+        return json.loads(RunFolder(path).progress_path.read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return {"decision": 0, "decisions_per_second": None, "seconds_left": None}
+
+
+def _progress_cells(run: StudyRun, path: Path) -> tuple:
+    now = progress_of(path)
+    bar = ProgressBar(total=run.spec.total_decisions, completed=now["decision"], width=16)
+    if not now["decisions_per_second"]:
+        return bar, "", "", ""
+    last = now["last_return"]
+    return (
+        bar,
+        f"{now['decisions_per_second']:,.0f}",
+        duration(now["seconds_left"]),
+        "" if last is None else f"{last:g}",
+    )
+
+
+def status_table(study: Study, root: Path) -> Table:
+    """Per arm: how many runs are finished, running now, stopped half-way, and not begun."""
+    table = Table("arm", box=None, header_style="dim")
+    for column in ("finished", "running", "stopped", "not begun"):
+        table.add_column(column, justify="right")
+    for arm in study.arms:
+        states = [_state(RunFolder(run_path(root, r))) for r in study.runs if r.arm == arm.name]
+        counts = [states.count(s) for s in ("finished", "running", "stopped", "not begun")]
+        table.add_row(arm.name, *map(str, counts))
+    return table
+
+
+def _state(folder: RunFolder) -> str:
+    if folder.finished:
+        return "finished"
+    if folder.in_use():
+        return "running"
+    return "stopped" if folder.spec_path.exists() else "not begun"

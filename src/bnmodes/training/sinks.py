@@ -1,0 +1,70 @@
+"""Copies of the metrics for TensorBoard and Weights & Biases; the run's file stays the truth."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from bnmodes.errors import UsageError
+from bnmodes.training.record import numbers
+from bnmodes.training.spec import RunSpec
+
+SinkName = Literal["tensorboard", "wandb"]
+
+
+@runtime_checkable
+class Sink(Protocol):
+    def write(self, row: dict[str, Any]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def open_sinks(names: Sequence[SinkName], spec: RunSpec, folder: Path, decision: int) -> list[Sink]:
+    """To go on from `decision`: what a stopped run had written after it is replaced."""
+    makers = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}
+    return [makers[name](spec, folder, decision) for name in dict.fromkeys(names)]
+
+
+class TensorBoard:
+    """Event files in the run's folder; the step is the decision."""
+
+    def __init__(self, spec: RunSpec, folder: Path, decision: int):
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise _missing("tensorboard") from None
+        self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=decision)
+
+    def write(self, row: dict[str, Any]) -> None:
+        for name, value in numbers(row).items():
+            self._writer.add_scalar(name, value, row["decision"])
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class WeightsAndBiases:
+    """A run named by its hash in the project "bnmodes"; WANDB_MODE=offline keeps it on disk."""
+
+    def __init__(self, spec: RunSpec, folder: Path, decision: int):
+        try:
+            import wandb
+        except ImportError:
+            raise _missing("wandb") from None
+        self._run = wandb.init(
+            project="bnmodes",
+            id=spec.content_hash,
+            name=f"{spec.env} {spec.arm} seed {spec.seed}",
+            config=spec.to_json(),
+            dir=str(folder),
+            resume="allow",
+        )
+
+    def write(self, row: dict[str, Any]) -> None:
+        self._run.log({**numbers(row), "decision": row["decision"]})
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+def _missing(package: str) -> UsageError:
+    return UsageError(f"{package} is not installed: pip install 'bnmodes[{package}]'.")

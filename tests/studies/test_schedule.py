@@ -1,0 +1,229 @@
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import small_study as small_study_module
+from bnmodes.errors import UsageError
+from bnmodes.studies.launch import LocalLauncher
+from bnmodes.studies.results import gather, log_path, run_path
+from bnmodes.studies.schedule import run_study
+from bnmodes.studies.spec import Arm
+from bnmodes.training.record import RunFolder
+from bnmodes.training.run import StopRequest, train
+from small_study import small_study
+
+
+def run_here(study, root, jobs=2):
+    return run_study(study, root, LocalLauncher(jobs), StopRequest())
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("undisturbed")
+    book = run_here(small_study(), root)
+    assert len(book.done) == 8
+    assert not book.failed
+    return root
+
+
+def test_a_studys_runs_are_those_of_single_trainings(undisturbed, tmp_path):
+    run = small_study().runs[-1]
+    train(run.spec, tmp_path, show_progress=False)
+    studied = run_path(undisturbed, run) / "metrics.jsonl"
+    assert studied.read_text() == (tmp_path / "metrics.jsonl").read_text()
+
+
+def test_a_finished_study_starts_nothing(undisturbed):
+    book = run_study(small_study(), undisturbed, launcher=NoLauncher(), stop=StopRequest())
+    assert len(book.done) == 8
+
+
+class NoLauncher:
+    def free_places(self):
+        return 1
+
+    def submit(self, run, folder, log):
+        pytest.fail(f"{run} was submitted")
+
+    def poll(self):
+        return {}
+
+    def cancel(self):
+        pass
+
+
+class ScriptedLauncher:
+    """Ends each run at the next poll, as its script says; finished runs get their mark."""
+
+    def __init__(self, endings):
+        self.endings, self.submitted, self.pending = endings, [], {}
+
+    def free_places(self):
+        return 1 - len(self.pending)
+
+    def submit(self, run, folder, log):
+        self.submitted.append(run)
+        log.parent.mkdir(exist_ok=True)
+        log.write_text("line 1\nthe reason\n")
+        self.pending[folder] = self.endings(run, self.submitted.count(run))
+
+    def poll(self):
+        ended, self.pending = self.pending, {}
+        for folder, ending in ended.items():
+            if ending == "ended":
+                folder.mkdir(parents=True)
+                RunFolder(folder).done_path.write_text("{}")
+        return ended
+
+    def cancel(self):
+        pass
+
+
+def test_the_longest_runs_come_first(tmp_path):
+    arms = tuple(
+        Arm(f"UTD {utd}", "none", changes={"updates_per_decision": utd}) for utd in (1.0, 8.0, 0.25)
+    )
+    launcher = ScriptedLauncher(lambda run, nth: "ended")
+    study = small_study(arms=arms, games=("minatar/breakout",), seeds=(0,), reference="UTD 1.0")
+    run_study(study, tmp_path, launcher, StopRequest())
+    assert [run.arm for run in launcher.submitted] == ["UTD 8.0", "UTD 1.0", "UTD 0.25"]
+
+
+def test_a_failing_run_is_tried_twice_and_reported_while_the_others_go_on(tmp_path, capsys):
+    launcher = ScriptedLauncher(
+        lambda run, nth: "failed" if run.arm == "C51" and run.seed == 0 else "ended"
+    )
+    study = small_study(games=("minatar/breakout",))
+    book = run_study(study, tmp_path, launcher, StopRequest())
+    assert [str(run) for run in book.failed] == ["C51 on minatar/breakout, seed 0"]
+    assert len(book.done) == 3
+    assert launcher.submitted.count(book.failed[0]) == 2
+    assert "the reason" in capsys.readouterr().out
+
+
+def test_a_run_that_fails_once_is_done_in_the_end(tmp_path):
+    launcher = ScriptedLauncher(lambda run, nth: "failed" if nth == 1 else "ended")
+    book = run_study(small_study(), tmp_path, launcher, StopRequest())
+    assert len(book.done) == 8
+    assert not book.failed
+
+
+def test_a_real_failure_keeps_its_log(tmp_path, monkeypatch):
+    study = small_study(games=("minatar/breakout",), seeds=(0,))
+    broken = run_path(tmp_path, study.runs[0])
+    broken.mkdir(parents=True)
+    (broken / "spec.json").write_text("not JSON")
+    book = run_here(study, tmp_path)
+    assert book.failed == [study.runs[0]]
+    assert "is damaged" in log_path(tmp_path, study.runs[0]).read_text()
+    assert len(book.done) == 1
+
+
+def test_two_launchers_on_one_folder_share_the_work(tmp_path, undisturbed):
+    books = []
+
+    def launch():
+        books.append(run_study(small_study(), tmp_path, LocalLauncher(1), StopRequest()))
+
+    threads = [threading.Thread(target=launch) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [len(book.done) for book in books] == [8, 8]
+    assert [book.failed for book in books] == [[], []]
+    marks = [run_path(tmp_path, run) / "done.json" for run in small_study().runs]
+    assert [json.loads(mark.read_text())["resumes"] for mark in marks] == [0] * 8
+    assert same_results(tmp_path, undisturbed)
+
+
+def same_results(a: Path, b: Path) -> bool:
+    frames = [gather(small_study(), root).frame.sort(pl.all()) for root in (a, b)]
+    return frames[0].equals(frames[1])
+
+
+def test_a_stop_keeps_everything_and_the_same_call_goes_on(tmp_path, undisturbed):
+    study = replace(small_study(), total_decisions=600)
+    stop = StopRequest()
+    threading.Timer(4.0, lambda: setattr(stop, "requested", True)).start()
+    run_study(study, tmp_path, LocalLauncher(2), stop)
+    assert not any(RunFolder(run_path(tmp_path, run)).in_use() for run in study.runs)
+    run_here(study, tmp_path)
+    assert same_results(tmp_path, undisturbed)
+
+
+def workers_of(root: Path) -> list[int]:
+    found = subprocess.run(
+        ["pgrep", "-f", f"bnmodes.studies.worker {root}"], capture_output=True, text=True
+    )
+    return [int(pid) for pid in found.stdout.split()]
+
+
+def kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_killing_launcher_and_workers_at_random_moments_changes_no_result(tmp_path, undisturbed):
+    dice = random.Random(1)
+    command = [sys.executable, small_study_module.__file__, str(tmp_path)]
+    for victim in ("worker", "launcher", "worker", "launcher", "none"):
+        launcher = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        if victim == "none":
+            assert launcher.wait() == 0
+            break
+        while launcher.poll() is None and not workers_of(tmp_path):
+            time.sleep(0.05)
+        time.sleep(2 + 3 * dice.random())
+        if victim == "worker":
+            for pid in workers_of(tmp_path):
+                kill(pid)
+            time.sleep(dice.random())
+        launcher.kill()
+        launcher.wait()
+        assert all_gone(tmp_path), "workers stop with their launcher"
+    assert same_results(tmp_path, undisturbed)
+
+
+def all_gone(root: Path) -> bool:
+    for _ in range(200):
+        if not workers_of(root):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_results_are_tidy_and_say_what_is_missing(undisturbed):
+    results = gather(small_study(), undisturbed)
+    assert not results.missing
+    evaluation = results.frame.filter(pl.col("metric") == "evaluation/return")
+    assert len(evaluation) == 8 * 3
+    assert set(results.frame["metric"]) >= {"train/loss", "train/epsilon", "train/return"}
+    larger = gather(small_study(seeds=(0, 1, 2)), undisturbed)
+    assert [str(run) for run in larger.missing] == [
+        f"{arm} on {game}, seed 2"
+        for arm in ("C51", "BN batch")
+        for game in ("minatar/breakout", "probe/chain")
+    ]
+
+
+def test_a_folder_of_another_study_or_of_something_else_is_refused(undisturbed, tmp_path):
+    other = small_study(name="other", total_decisions=601)
+    with pytest.raises(UsageError, match=r"no finished run of study other.*it holds small"):
+        gather(other, undisturbed)
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(UsageError, match="holds other files"):
+        run_here(small_study(), tmp_path)
+    with pytest.raises(UsageError, match="holds no results"):
+        gather(small_study(), tmp_path)

@@ -1,0 +1,90 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from bnmodes.errors import UsageError
+from bnmodes.studies import paper
+from bnmodes.studies.catalogue import STUDIES, find_study
+from bnmodes.training.spec import spec_from_json
+from small_study import small_study
+
+
+def hashes(study):
+    return {run.spec.content_hash for run in study.runs}
+
+
+def test_study_a_is_seven_arms_on_26_games_with_three_seeds():
+    assert len(paper.A.runs) == len(hashes(paper.A)) == 7 * 26 * 3
+    assert [arm.name for arm in paper.A.arms] == [
+        "C51", "LN", "BN running", "BN tracked 0.001", "BN tracked 0.01", "BN tracked 0.1",
+        "BN batch",
+    ]  # fmt: skip
+    for run in paper.A.runs:
+        assert run.spec.total_decisions == 1_250_000
+        assert run.spec.config.updates_per_decision == 0.25
+    tracks = [arm.config("atari").protocol.bootstrap.track for arm in paper.A.arms]
+    assert tracks == [None, None, None, 0.001, 0.01, 0.1, None]
+
+
+def test_study_b_is_five_arms_at_six_utds_and_shares_with_a_what_is_the_same():
+    assert len(paper.B.runs) == len(hashes(paper.B)) == 5 * 6 * 26 * 3
+    assert len(hashes(paper.A) & hashes(paper.B)) == 3 * 26 * 3
+    for run in paper.B.runs:
+        projected = run.spec.config.projection.granularity == "neuron"
+        assert projected == ("WN" in run.arm)
+        assert (run.spec.config.learning_rate_schedule == "linear") == projected
+        if run.spec.config.norm.kind == "bn":
+            assert run.spec.config.protocol.bootstrap.statistics == "batch"
+
+
+def test_the_online_alpha_study_changes_only_the_predict_weight():
+    weights = {
+        (arm.base, arm.config("atari").protocol.predict.update)
+        for arm in paper.ONLINE_ALPHA.arms
+        if arm.base != "none"
+    }
+    assert weights == {(b, a) for b in ("bn-running", "bn-batch") for a in (0.001, 0.01, 0.1)}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_of_the_catalogue_is_valid_and_its_specs_survive_a_file(name):
+    study = STUDIES[name]
+    assert study.reference in [arm.name for arm in study.arms]
+    assert len({arm.name for arm in study.arms}) == len(study.arms)
+    for run in study.runs[:: max(1, len(study.runs) // 40)]:
+        run.spec.validate()
+        again = spec_from_json(json.loads(json.dumps(run.spec.to_json())))
+        assert again.content_hash == run.spec.content_hash
+
+
+def test_a_hash_is_the_same_in_another_process():
+    code = "from bnmodes.studies.paper import A; print(A.runs[0].spec.content_hash)"
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert other.stdout.strip() == paper.A.runs[0].spec.content_hash
+
+
+def test_a_part_of_a_study_has_the_same_runs():
+    part = paper.A.restricted(arms=["bn BATCH"], games=["atari/pong"], seeds=[2])
+    (run,) = part.runs
+    assert str(run) == "BN batch on atari/Pong, seed 2"
+    assert run in paper.A.runs
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        ({"arms": ["BN bathc"]}, r"no arm 'BN bathc' \(did you mean 'BN batch'\?\)"),
+        ({"games": ["minatar/breakuot"]}, "minatar/breakout"),
+        ({"seeds": [7]}, "no seed '7'"),
+    ],
+)
+def test_unknown_parts_are_refused(choice, words):
+    with pytest.raises(UsageError, match=words):
+        small_study().restricted(**choice)
+
+
+def test_an_unknown_study_is_refused():
+    with pytest.raises(UsageError, match="did you mean 'quick-c51'"):
+        find_study("quick-c15")
