@@ -53,13 +53,15 @@ def run(monkeypatch, capsys):
         (["--protocol.predict.update", "2"], "outside"),
         (["--alpha", "quick", "--arm", "bn-tracked"], "no update weight"),
         (["--batch-size", "0"], "at least 1"),
+        (["--updates-per-decision", "inf"], "finite"),
+        (["--norm.bn-epsilon", "-1"], "above 0"),
         (["--arm", "bn-batch", "--alpha", "0.1"], "the weight of the arm bn-tracked"),
         (["--arm"], "--arm"),
         (["--threads", "-1"], "at least 0"),
         (["--checkpoint-minutes", "-1"], "above 0"),
     ],
 )
-def test_bad_options_get_one_sentence_and_exit_code_2(run, tmp_path, args, words):
+def test_bad_options_get_a_short_message_and_exit_code_2(run, tmp_path, args, words):
     code, out, err = run(*SHORT, *args, "--out", tmp_path / "x")
     assert code == 2
     assert words in " ".join((out + err).replace("│", " ").split())
@@ -83,6 +85,41 @@ def test_bad_commands_get_one_sentence_and_exit_code_2(run, args, words):
     assert code == 2
     assert words in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("out", ["/proc/x", "file/x"])
+def test_a_folder_that_cannot_be_made_is_one_sentence(run, tmp_path, monkeypatch, out):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    code, _, err = run(*SHORT, "--out", out)
+    assert code == 2
+    assert "Traceback" not in err
+
+
+def test_a_replay_larger_than_memory_is_one_sentence_and_the_folder_stays_free(run, tmp_path):
+    code, _, err = run(*SHORT, "--replay-capacity", 10**14, "--out", tmp_path / "x")
+    assert code == 2
+    assert "allocate" in err
+    assert run(*SHORT, "--out", tmp_path / "x")[0] == 0
+
+
+def test_brackets_in_a_path_are_only_brackets(run, tmp_path):
+    code, out, _ = run(*SHORT, "--out", tmp_path / "[red]x[/y]")
+    assert code == 0
+    assert "[red]x[/y]" in out
+
+
+def test_an_arm_that_options_change_says_so(run, tmp_path):
+    run(*SHORT, "--arm", "bn-batch", "--protocol.bootstrap.statistics", "running",
+        "--out", tmp_path / "x")  # fmt: skip
+    assert RunFolder(tmp_path / "x").spec().arm == "bn-batch-changed"
+    assert run("plot", tmp_path / "x", "--to", tmp_path / "c.png")[0] == 0
+
+
+def test_a_run_too_short_to_learn_says_so(run, tmp_path):
+    _, _, err = run("train", "c51", "--total-decisions", "50", "--evaluation.episodes", "1",
+                    "--out", tmp_path / "x")  # fmt: skip
+    assert "learning starts at decision 5,000" in err
 
 
 def test_a_folder_of_another_run_is_refused(run, tmp_path):
@@ -132,6 +169,7 @@ def test_the_game_decides_the_defaults_and_options_override_them(run, tmp_path):
     run(*SHORT, "--arm", "bn-wn", "--projection.granularity", "layer", "--out", tmp_path / "x")
     config = RunFolder(tmp_path / "x").spec().config
     assert config.projection.granularity == "layer"
+    assert RunFolder(tmp_path / "x").spec().arm == "bn-wn-changed"
     assert config.learning_rate_schedule == "linear"
 
 

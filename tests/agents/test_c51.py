@@ -8,6 +8,7 @@ from bnmodes.agents.c51 import ARMS, C51, c51_config
 from bnmodes.envs.probe import PROBES
 from bnmodes.envs.registry import make_env
 from bnmodes.errors import UsageError
+from bnmodes.networks import NormConfig
 from bnmodes.protocol import RUNNING
 
 
@@ -121,6 +122,10 @@ def test_the_learning_rate_is_constant_or_falls_to_its_end_over_all_updates():
     )
     play(tenth, games, decisions=60)
     assert tenth.learning_rate == pytest.approx(2.5e-5)
+    seven, games = build("bn-wn", total_decisions=60, updates_per_decision=1.0, num_envs=7)
+    play(seven, games, decisions=63)
+    assert seven.updates > 40
+    assert seven.learning_rate == 0, "never below zero where environments overshoot the end"
     constant, games = build("bn-batch", total_decisions=60)
     play(constant, games, decisions=60)
     assert constant.learning_rate == 2.5e-4
@@ -164,14 +169,22 @@ def test_acting_is_greedy_but_for_epsilon():
     assert counts.min() > 60
 
 
-def test_batch_statistics_for_acting_see_the_other_environments():
+def test_acting_and_evaluating_ask_for_their_own_roles(monkeypatch):
     agent, games = build(num_envs=4)
     protocol = agent.config.protocol
-    agent.config = replace(
-        agent.config, protocol=replace(protocol, act=replace(protocol.act, statistics="batch"))
-    )
+    batch_acting = replace(protocol, act=replace(protocol.act, statistics="batch"))
+    agent.config = replace(agent.config, protocol=batch_acting)
     agent.config.validate(evaluation_rows=10)
-    play(agent, games, decisions=40)
+    agent.decisions = 1000
+    modes = []
+    run = agent.networks["online"].run
+    monkeypatch.setattr(
+        agent.networks["online"], "run", lambda x, mode: (modes.append(mode), run(x, mode))[1]
+    )
+    obs = games.reset()
+    agent.act(obs)
+    agent.greedy(obs)
+    assert [mode.statistics for mode in modes] == ["batch", "running"]
 
 
 def test_greedy_and_metrics_change_nothing():
@@ -211,6 +224,10 @@ def test_metrics_are_means_over_the_updates():
         ({"updates_per_decision": float("nan")}, "must be above 0"),
         ({"v_min": 3.0, "v_max": 3.0}, "must be below"),
         ({"replay_capacity": 5}, "at least 32"),
+        ({"updates_per_decision": float("inf")}, "finite"),
+        ({"v_max": float("inf")}, "finite"),
+        ({"norm": NormConfig(bn_epsilon=-1.0)}, "above 0"),
+        ({"calibrate_target": True}, "only BatchNorm"),
     ],
 )
 def test_settings_out_of_bounds_are_refused(changes, words):

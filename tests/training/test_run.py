@@ -22,7 +22,7 @@ from run_specs import make_spec
 
 
 def result(folder: Path) -> tuple[str, dict]:
-    return (folder / "metrics.jsonl").read_text(), RunFolder(folder).networks()
+    return (folder / "metrics.jsonl").read_text(), RunFolder(folder).networks()[0]
 
 
 def same_result(a: Path, b: Path) -> bool:
@@ -121,7 +121,7 @@ def test_a_finished_run_is_left_alone(tmp_path, monkeypatch):
 def test_a_finished_run_keeps_its_networks_and_not_its_replay(tmp_path):
     train(make_spec(total_decisions=60), tmp_path)
     assert not (tmp_path / "checkpoints").exists()
-    assert RunFolder(tmp_path).networks().keys() == {"online", "target"}
+    assert RunFolder(tmp_path).networks()[0].keys() == {"online", "target"}
 
 
 def test_a_damaged_checkpoint_falls_back_to_the_one_before_and_says_so(tmp_path, stop_at, capsys):
@@ -140,6 +140,47 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before_and_says_so(tmp_path,
     assert "damaged" in said
     assert "going on from decision 100" in said
     assert same_result(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_after_a_fallback_the_good_checkpoint_outlives_the_next_save(tmp_path, stop_at):
+    spec = make_spec()
+    for decision in (100, 200):
+        stop_at(decision)
+        with pytest.raises(Stopped):
+            train(spec, tmp_path)
+    first, second = sorted((tmp_path / "checkpoints").iterdir())
+    (second / "complete.json").write_text("{}")
+    stop_at(150)
+    with pytest.raises(Stopped):
+        train(spec, tmp_path)
+    kept = sorted((tmp_path / "checkpoints").iterdir())
+    assert kept[0] == first
+    assert len(kept) == 2
+
+
+def test_metrics_shorter_than_their_checkpoint_are_not_padded(tmp_path, stop_at):
+    stop_at(200)
+    with pytest.raises(Stopped):
+        train(make_spec(), tmp_path)
+    metrics = tmp_path / "metrics.jsonl"
+    metrics.write_text(metrics.read_text()[:50])
+    with pytest.raises(UsageError, match="shorter than its checkpoint"):
+        train(make_spec(), tmp_path)
+    assert len(metrics.read_text()) == 50
+
+
+def test_a_folder_where_nothing_has_begun_may_be_taken(tmp_path):
+    with RunFolder(tmp_path).claimed(make_spec(seed=1)):
+        pass
+    train(make_spec(total_decisions=30), tmp_path)
+    assert RunFolder(tmp_path).spec().seed == 0
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", '{"spec": "x"}', '{"spec": {}}', "\udcff"])
+def test_a_damaged_spec_is_one_sentence(tmp_path, text):
+    (tmp_path / "spec.json").write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(UsageError, match=r"damaged|another version"):
+        RunFolder(tmp_path).spec()
 
 
 def test_metrics_hold_what_is_promised_and_a_torn_line_is_mended(tmp_path, stop_at):

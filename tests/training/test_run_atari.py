@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bnmodes.agents.c51 import C51
 from bnmodes.training.record import RunFolder
 from bnmodes.training.run import Stopped, train
 from run_specs import make_spec
@@ -42,14 +43,21 @@ def test_breakout_trains_with_lives_and_reports_raw_whole_games(tmp_path):
     assert rows[-1]["frame"] == 10_000
 
 
-def test_pong_reports_raw_returns_and_a_resumed_run_records_its_new_game(tmp_path, stop_at):
+def test_pong_reports_raw_returns_and_a_resumed_run_records_its_new_game(
+    tmp_path, stop_at, monkeypatch
+):
     spec = atari_spec("Pong")
+    begun = []
+    begin = C51.begin
+    monkeypatch.setattr(C51, "begin", lambda self, obs: (begun.append(obs), begin(self, obs)))
     stop_at(1_500)
     with pytest.raises(Stopped):
         train(spec, tmp_path)
     train(spec, tmp_path)
     rows = RunFolder(tmp_path).metrics()
     assert [row["decision"] for row in rows if row["kind"] == "resume"] == [1_500]
+    assert len(begun) == 2, "the replay is told of the new game, so no stack crosses into it"
+    assert not begun[1][0, :3].any(), "a new game's first stack is black but for its last frame"
     assert all(-21 <= r <= -15 for r in rows[-1]["returns"])
     returns = [row["return"] for row in rows if row["kind"] == "train" and "return" in row]
     assert returns

@@ -2,7 +2,7 @@
 
 import math
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -115,6 +115,14 @@ class C51Config:
         for name in ("updates_per_decision", "learning_rate", "adam_epsilon"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name} is {getattr(self, name)}, but must be above 0.")
+        for name, value in asdict(self).items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise UsageError(f"{name} is {value}, but must be a finite number.")
+        for name in ("bn_epsilon", "ln_epsilon"):
+            if not 0 < getattr(self.norm, name) < math.inf:
+                raise UsageError(f"norm.{name} is {getattr(self.norm, name)}: must be above 0.")
+        if self.calibrate_target and self.norm.kind != "bn":
+            raise UsageError("calibrate_target sets stored moments: only BatchNorm has them.")
         if not self.v_min < self.v_max:
             raise UsageError(f"v_min {self.v_min} must be below v_max {self.v_max}.")
         self.protocol.validate(self.setting(evaluation_rows))
@@ -269,7 +277,8 @@ class C51:
         if config.learning_rate_schedule == "constant":
             return config.learning_rate
         first = self._updates_by(config.learning_starts_decisions)
-        done = self.updates / max(1, self._updates_by(self.total_decisions) - first)
+        # Several environments may overshoot the last decision by a few updates.
+        done = min(1.0, self.updates / max(1, self._updates_by(self.total_decisions) - first))
         return config.learning_rate * (1 - done * (1 - config.learning_rate_end_fraction))
 
     def take_metrics(self) -> dict[str, float]:

@@ -33,7 +33,7 @@ def learning_curve(runs: list[RunFolder], path: Path) -> None:
 
 def _draw_run(axes: Axes, run: RunFolder) -> None:
     spec, rows = run.spec(), run.metrics()
-    style = arm_style(spec.arm)
+    style = arm_style(spec.arm.removesuffix("-changed"))
     training = [
         (r["decision"], r["return"]) for r in rows if r["kind"] == "train" and "return" in r
     ]

@@ -84,3 +84,9 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(0)
+    except KeyboardInterrupt:
+        print("bnmodes: interrupted", file=sys.stderr)
+        sys.exit(130)
+    except (OSError, MemoryError) as error:
+        print(f"bnmodes: {error}", file=sys.stderr)
+        sys.exit(2)

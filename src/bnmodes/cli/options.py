@@ -40,7 +40,7 @@ class C51Run:
         spec = RunSpec(
             agent="c51",
             env=canonical_name(self.env),
-            arm=self.arm,
+            arm=self._arm_label(),
             seed=self.seed,
             total_decisions=self.total_decisions,
             record_every_decisions=self.record_every_decisions,
@@ -49,6 +49,16 @@ class C51Run:
         )
         spec.validate()
         return spec
+
+    def _arm_label(self) -> str:
+        arms_own = c51_config(self.arm, env_family(self.env), self.alpha)
+        defining = ("protocol", "norm", "projection", "learning_rate_schedule")
+        same = all(getattr(arms_own, name) == getattr(self.config, name) for name in defining)
+        return self.arm if same else self.arm + CHANGED
+
+
+CHANGED = "-changed"
+"""Ends the label of an arm whose defining options were overridden: it is no longer that arm."""
 
 
 def default_run(env: str, arm: str, tracking_alpha: str) -> C51Run:

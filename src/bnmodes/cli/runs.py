@@ -20,7 +20,7 @@ from bnmodes.training.run import train
 from bnmodes.training.sinks import SinkName
 from bnmodes.training.watch import watch
 
-console = Console(soft_wrap=True, highlight=False)
+console = Console(soft_wrap=True, highlight=False, markup=False)
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,12 @@ def train_c51(args: list[str]) -> None:
         console.print(f"{path} is finished: nothing to do.")
         return
     print(f"training in {path}", file=sys.stderr)
+    if spec.total_decisions <= spec.config.learning_starts_decisions:
+        print(
+            f"note: learning starts at decision {spec.config.learning_starts_decisions:,}, after "
+            "the end of this run (--learning-starts-decisions)",
+            file=sys.stderr,
+        )
     folder = train(spec, path, checkpoint_minutes=options.checkpoint_minutes, sinks=options.sinks)
     last = [row for row in folder.metrics() if row["kind"] == "evaluation"][-1]
     console.print(
@@ -137,6 +143,8 @@ def watch_command(args: list[str]) -> None:
     options = parse(Watch, args, "bnmodes watch")
     path = options.to or options.run / "watch.gif"
     film = watch(RunFolder(options.run), path, options.max_decisions, options.seed)
+    for note in film.notes:
+        console.print(note)
     end = "whole game" if film.game_over else "so far"
     console.print(f"{path}: {film.decisions} decisions, return {film.game_return:g} ({end})")
 

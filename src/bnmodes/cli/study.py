@@ -25,7 +25,7 @@ from bnmodes.training.record import RunFolder
 from bnmodes.training.run import StopRequest
 from bnmodes.training.sinks import SinkName
 
-console = Console(soft_wrap=True, highlight=False)
+console = Console(soft_wrap=True, highlight=False, markup=False)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ _LOG_LINES = 15
 class Display:
     def __init__(self, study: Study, root: Path, book: "Book"):
         self.study, self.root, self.book = study, root, book
-        self.console = Console(highlight=False)
+        self.console = Console(highlight=False, markup=False)
         self._live = Live(console=self.console, auto_refresh=False)
         self._started = time.monotonic()
         self._decisions_before = self._decisions_done()
@@ -50,7 +50,7 @@ class Display:
         self.say(f"{run} failed twice and is left; the end of {log}:")
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         for line in lines[-_LOG_LINES:]:
-            self.console.print(f"    {line}", soft_wrap=True, markup=False)
+            self.console.print(f"    {line}", soft_wrap=True)
 
     def refresh(self) -> None:
         if self.console.is_terminal:

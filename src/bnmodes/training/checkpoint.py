@@ -66,16 +66,23 @@ def save(folder: Path, tree: Any) -> None:
         shutil.rmtree(old)
 
 
-def load(folder: Path) -> Loaded | None:
+def load(folder: Path, *, discard_damaged: bool = False) -> Loaded | None:
     """The newest undamaged checkpoint of the run's folder; None where none was ever finished.
-    Tensors come back on the CPU."""
+    Tensors come back on the CPU.
+
+    Whoever goes on saving here discards the damaged ones that it passed over: they would count as
+    the newest, and the next save would delete the good one."""
     checkpoints = folder / "checkpoints"
-    notes = []
+    notes, passed_over = [], []
     for checkpoint in _newest_first(checkpoints):
         damage = _damage(checkpoint)
         if damage is None:
+            if discard_damaged:
+                for newer in passed_over:
+                    shutil.rmtree(newer)
             tensors = load_file(checkpoint / _ARRAYS)
             return Loaded(_decode(json.loads((checkpoint / _TREE).read_text()), tensors), notes)
+        passed_over.append(checkpoint)
         notes.append(f"Checkpoint {checkpoint} is damaged ({damage}); the one before it is used.")
     if notes:
         raise UsageError(

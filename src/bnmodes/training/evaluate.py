@@ -3,14 +3,13 @@
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Float32, Int64
 
-from bnmodes.agents.base import Agent
-from bnmodes.envs.base import VectorEnv
+from bnmodes.envs.base import Observations, VectorEnv
 
 
 def play_games(
-    agent: Agent,
+    greedy: Callable[[Observations], Int64[np.ndarray, " envs"]],
     env: VectorEnv,
     epsilon: float,
     rng: np.random.Generator,
@@ -28,7 +27,7 @@ def play_games(
         each_decision()
         random_actions = rng.integers(env.spec.num_actions, size=env.num_envs)
         explore = rng.random(env.num_envs) < epsilon
-        step = env.step(np.where(explore, random_actions, agent.greedy(obs)))
+        step = env.step(np.where(explore, random_actions, greedy(obs)))
         returns += step.reward * playing
         playing &= ~step.game_over
         obs = step.obs

@@ -22,7 +22,7 @@ _SPEED_SAMPLES = 150
 
 class Progress:
     def __init__(self, spec: RunSpec, file: Path, visible: bool = True):
-        self.console = Console(stderr=True, highlight=False)
+        self.console = Console(stderr=True, highlight=False, markup=False)
         self.visible = visible and self.console.is_terminal
         self.file = file
         self.total = spec.total_decisions

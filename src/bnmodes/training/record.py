@@ -50,9 +50,14 @@ class RunFolder:
                 raise FolderInUse(
                     f"another process is training in {self.path}: wait for it."
                 ) from None
-            if not self.spec_path.exists():
+            if not self._has_begun():
                 write_json(self.spec_path, _described(spec))
             yield
+
+    def _has_begun(self) -> bool:
+        """A folder without metrics and checkpoints has nothing to lose, so any spec may take it."""
+        traces = (self.metrics_path, self.done_path, self.path / "checkpoints")
+        return any(path.exists() for path in traces)
 
     def in_use(self) -> bool:
         """Whether a process is training here now."""
@@ -67,7 +72,7 @@ class RunFolder:
 
     def _refuse_another(self, spec: RunSpec) -> None:
         stored = self.spec()
-        if stored != spec:
+        if stored != spec and self._has_begun():
             ours, theirs = _flat(spec.to_json()), _flat(stored.to_json())
             name = next(name for name in ours | theirs if ours.get(name) != theirs.get(name))
             raise UsageError(
@@ -82,7 +87,9 @@ class RunFolder:
             raise UsageError(
                 f"{self.path} holds no run (no spec.json): give the folder that --out named."
             ) from None
-        except (json.JSONDecodeError, KeyError, TypeError):
+        except UsageError:
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise UsageError(f"{self.spec_path} is damaged: choose another --out.") from None
 
     @property
@@ -95,14 +102,14 @@ class RunFolder:
         write_json(self.done_path, summary)
         shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
 
-    def networks(self) -> dict[str, Any]:
-        """The networks at the end, or at the newest checkpoint of an unfinished run."""
-        if self.finished:
-            return checkpoint.load(self.path / "final").tree["networks"]
-        loaded = checkpoint.load(self.path)
+    def networks(self) -> tuple[dict[str, Any], list[str]]:
+        """At the end, or at the newest checkpoint of an unfinished run; and notes for the user."""
+        loaded = checkpoint.load(self.path / "final" if self.finished else self.path)
         if loaded is None:
-            raise UsageError(f"{self.path} has no checkpoint yet: let it train for a while.")
-        return loaded.tree["agent"]["networks"]
+            reason = "its networks are gone" if self.finished else "it has no checkpoint yet"
+            raise UsageError(f"{self.path} cannot play: {reason}; train it first.")
+        tree = loaded.tree if self.finished else loaded.tree["agent"]
+        return tree["networks"], loaded.notes
 
     def append(self, row: dict[str, Any]) -> None:
         with open(self.metrics_path, "a") as file:
@@ -111,8 +118,19 @@ class RunFolder:
     def metrics_bytes(self) -> int:
         return self.metrics_path.stat().st_size if self.metrics_path.exists() else 0
 
+    def flush_metrics(self) -> None:
+        """To the disk, before a checkpoint that counts on them."""
+        if self.metrics_path.exists():
+            with open(self.metrics_path) as file:
+                os.fsync(file.fileno())
+
     def rewind_metrics(self, length_bytes: int) -> None:
         """Back to a checkpoint: what came after it is going to be done again."""
+        if self.metrics_bytes() < length_bytes:
+            raise UsageError(
+                f"{self.metrics_path} is shorter than its checkpoint knew it: put the whole file "
+                "back, or delete the run's folder to begin anew."
+            )
         if self.metrics_path.exists():
             os.truncate(self.metrics_path, length_bytes)
 
@@ -121,7 +139,10 @@ class RunFolder:
         if not self.metrics_path.exists():
             return []
         lines = self.metrics_path.read_text().split("\n")
-        return [json.loads(line) for line in lines[:-1]]
+        try:
+            return [json.loads(line) for line in lines[:-1]]
+        except json.JSONDecodeError as error:
+            raise UsageError(f"{self.metrics_path} has a damaged line: {error}.") from None
 
 
 def numbers(row: dict[str, Any]) -> dict[str, float]:

@@ -13,7 +13,7 @@ import numpy as np
 from bnmodes.agents.base import Agent
 from bnmodes.agents.c51 import C51
 from bnmodes.envs.base import VectorEnv
-from bnmodes.envs.registry import make_env
+from bnmodes.envs.registry import canonical_name, make_env
 from bnmodes.streams import numpy_stream
 from bnmodes.training import checkpoint
 from bnmodes.training.evaluate import play_games
@@ -85,7 +85,7 @@ class Loop:
 
     def start(self) -> None:
         """From the newest checkpoint, or from the beginning."""
-        loaded = checkpoint.load(self.folder.path)
+        loaded = checkpoint.load(self.folder.path, discard_damaged=True)
         state = loaded.tree if loaded else None
         for note in loaded.notes if loaded else []:
             self.progress.say(note)
@@ -129,6 +129,7 @@ class Loop:
         }
 
     def save(self) -> None:
+        self.folder.flush_metrics()
         checkpoint.save(self.folder.path, self.state())
 
     def run(self, checkpoint_minutes: float) -> None:
@@ -175,7 +176,7 @@ class Loop:
         ):
             self.progress.phase("evaluating")
             returns = play_games(
-                self.agent,
+                self.agent.greedy,
                 make_evaluation_env(self.spec, self.decision),
                 self.spec.evaluation.epsilon,
                 numpy_stream(self.spec.seed, "evaluation actions", self.decision),
@@ -216,7 +217,7 @@ def train(
     Raises `Stopped` after Ctrl-C or SIGTERM, with everything kept.
     """
     spec.validate()
-    make_env(spec.env, 1, 0)  # an unknown game is refused before a folder is made
+    canonical_name(spec.env)  # an unknown game is refused before a folder is made
     folder = RunFolder(out)
     with folder.claimed(spec):
         if not folder.finished:

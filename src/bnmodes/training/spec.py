@@ -32,6 +32,7 @@ class RunSpec:
     agent: Literal["c51"]
     env: str
     arm: str
+    """A label; what it stands for is in `config`. "-changed" ends one that options overrode."""
     seed: int
     total_decisions: int
     record_every_decisions: int

@@ -18,6 +18,7 @@ class Film:
     decisions: int
     game_return: float
     game_over: bool
+    notes: list[str]
 
 
 def watch(folder: RunFolder, path: Path, max_decisions: int, seed: int) -> Film:
@@ -35,7 +36,8 @@ def watch(folder: RunFolder, path: Path, max_decisions: int, seed: int) -> Film:
     rng = numpy_stream(seed, "watched game")
     env = make_env(spec.env, spec.evaluation.episodes, int(rng.integers(2**31 - 1000)))
     agent = build_agent(spec, env)
-    agent.load_networks(folder.networks())
+    networks, notes = folder.networks()
+    agent.load_networks(networks)
     obs = env.reset()
     pictures = [env.picture(obs[0])]
     game_return, game_over = 0.0, False
@@ -50,4 +52,4 @@ def watch(folder: RunFolder, path: Path, max_decisions: int, seed: int) -> Film:
     images = [Image.fromarray(picture).quantize(32) for picture in pictures]
     milliseconds = 60 if env.spec.frames_per_decision == 4 else 100
     images[0].save(path, save_all=True, append_images=images[1:], duration=milliseconds, loop=0)
-    return Film(len(pictures) - 1, game_return, game_over)
+    return Film(len(pictures) - 1, game_return, game_over, notes)
