@@ -21,7 +21,7 @@ class ScriptedGames:
         self.actions: list[np.ndarray] = []
 
     def obs(self) -> np.ndarray:
-        return np.full((self.num_envs, 1, 10, 10), len(self.actions), np.uint8)
+        return np.zeros((self.num_envs, 1, 10, 10), np.uint8)
 
     def reset(self):
         return self.obs()

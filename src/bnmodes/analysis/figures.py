@@ -1,90 +1,328 @@
-"""Figures from whatever runs there are."""
+"""The C51 figures of any study, drawn from whatever runs there are."""
 
-from pathlib import Path
+from collections.abc import Sequence
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from bnmodes.analysis.numbers import MEASURE_NAMES, MEASURES, Series, StudyNumbers
+from bnmodes.analysis.scores import HumanTable, Scores
+from bnmodes.analysis.style import (
+    TITLE,
+    ArmStyle,
+    EndLabel,
+    arm_style,
+    in_house_style,
+    label_ends,
+    new_figure,
+    note_missing,
+)
+from bnmodes.envs.atari import FRAME_SKIP
 from bnmodes.errors import UsageError
-from bnmodes.training.record import RunFolder
-
-# One colour per normaliser everywhere, from Okabe and Ito's palette; a projection is dashed.
-_COLOURS = {
-    "none": "#555555",
-    "ln": "#009E73",
-    "bn-running": "#D55E00",
-    "bn-tracked": "#E69F00",
-    "bn-batch": "#0072B2",
-}
+from bnmodes.studies.results import StudyResults
 
 
-def _style(arm: str) -> dict[str, str]:
-    projected = arm.endswith("-wn")
-    colour = _COLOURS[{"ln-wn": "ln", "bn-wn": "bn-batch"}.get(arm, arm)]
-    return {"color": colour, "linestyle": "--" if projected else "-"}
+def c51_bars(
+    results: StudyResults,
+    *,
+    allow_missing: bool = False,
+    table: HumanTable = "wang2016",
+    resamples: int = 5000,
+) -> Figure:
+    """AUC and final IQM of the arms at the smallest UTD, in percent of the reference arm."""
+    return draw_bars(_numbers(results, allow_missing, table, resamples))
 
 
-def learning_curve(runs: list[RunFolder], path: Path) -> None:
-    """Evaluation: a dot for each game and a line for their mean; faint: games while training."""
-    if path.suffix not in (".png", ".pdf", ".svg"):
-        raise UsageError(f"{path} must end in .png, .pdf or .svg.")
-    if not runs:
-        raise UsageError("no run was given: name at least one folder.")
-    figure, axes = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
-    for run in runs:
-        _draw_run(axes, run)
-    games = sorted({run.spec().env for run in runs})
-    axes.set_title(f"C51 on {', '.join(games)}", loc="left", fontsize=11)
-    axes.set(xlabel="decisions", ylabel="return of a game (raw)")
-    axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:,.0f}k" if x else "0")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.margins(x=0)
-    axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+def c51_scaling(
+    results: StudyResults,
+    *,
+    allow_missing: bool = False,
+    table: HumanTable = "wang2016",
+    resamples: int = 5000,
+) -> Figure:
+    """AUC and final IQM against UTD, in percent of the reference arm; one line per arm."""
+    return draw_scaling(_numbers(results, allow_missing, table, resamples))
 
 
-def _draw_run(axes: Axes, run: RunFolder) -> None:
-    spec, rows = run.spec(), run.metrics()
-    style = _style(spec.arm)
-    training = [
-        (r["decision"], r["return"]) for r in rows if r["kind"] == "train" and "return" in r
-    ]
-    evaluation = [(r["decision"], r["return"]) for r in rows if r["kind"] == "evaluation"]
-    dots = [(r["decision"], x) for r in rows if r["kind"] == "evaluation" for x in r["returns"]]
-    if not training and not evaluation:
-        raise UsageError(f"{run.path} has no metrics yet: let it train for a while.")
-    if training:
-        axes.plot(*zip(*training, strict=True), color=style["color"], alpha=0.35, linewidth=0.8)
-    if evaluation:
-        axes.scatter(
-            *zip(*dots, strict=True),
-            color=style["color"],
-            alpha=0.35,
-            s=9,
-            linewidths=0,
-            clip_on=False,
+def c51_curves(
+    results: StudyResults,
+    *,
+    allow_missing: bool = False,
+    table: HumanTable = "wang2016",
+    resamples: int = 5000,
+) -> Figure:
+    """IQM while learning: one panel per UTD, each with its own vertical scale."""
+    return draw_curves(_numbers(results, allow_missing, table, resamples))
+
+
+def c51_per_game(
+    results: StudyResults, updates_per_decision: float, *, allow_missing: bool = False
+) -> Figure:
+    """Raw evaluation returns on each game: mean ± standard error over seeds."""
+    return draw_per_game(StudyNumbers(results, allow_missing=allow_missing), updates_per_decision)
+
+
+def all_figures(
+    results: StudyResults,
+    allow_missing: bool = False,
+    *,
+    table: HumanTable = "wang2016",
+    resamples: int = 5000,
+) -> dict[str, Figure]:
+    """Those that apply to this study, by the stem of their file name."""
+    return draw_all(_numbers(results, allow_missing, table, resamples))
+
+
+def _numbers(results, allow_missing, table, resamples) -> StudyNumbers:
+    return StudyNumbers(results, allow_missing=allow_missing, table=table, resamples=resamples)
+
+
+def draw_all(numbers: StudyNumbers) -> dict[str, Figure]:
+    figures = {"c51-bars": draw_bars(numbers)}
+    if len(numbers.utds) > 1:
+        figures["c51-scaling"] = draw_scaling(numbers)
+    figures["c51-curves"] = draw_curves(numbers)
+    for utd in numbers.utds:
+        figures[f"c51-per-game-utd-{utd:g}"] = draw_per_game(numbers, utd)
+    return figures
+
+
+@in_house_style
+def draw_bars(numbers: StudyNumbers) -> Figure:
+    utd = numbers.utds[0]
+    arms = numbers.arms_at(utd)
+    figure = new_figure(9.0, 1.15 + 0.36 * len(arms))
+    note_missing(figure, numbers.missing_note([utd]))
+    panels = list(figure.subplots(1, 2, sharey=True))
+    for axes, measure, letter in zip(panels, MEASURES, "ab", strict=True):
+        intervals = [numbers.relative(arm, measure) for _, arm in arms]
+        for place, ((line, _), interval) in enumerate(zip(arms, intervals, strict=True)):
+            style = _style(line)
+            axes.barh(
+                place,
+                interval.point,
+                height=0.68,
+                color=style.colour,
+                alpha=0.55 if style.projected else 0.85,
+                hatch="///" if style.projected else None,
+                edgecolor="white",
+                linewidth=0,
+                xerr=[[interval.point - interval.low], [interval.high - interval.point]],
+                error_kw={"ecolor": "#222222", "elinewidth": 1.2, "capsize": 3},
+            )
+            axes.annotate(
+                f"{interval.point:.0f}" if abs(interval.point) >= 10 else f"{interval.point:.2g}",
+                (max(interval.high, interval.point, 0), place),
+                xytext=(6, 0),
+                textcoords="offset points",
+                verticalalignment="center",
+                fontsize=8.5,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+            )
+        _mark_reference(axes.axvline, numbers, measure)
+        axes.set_title(f"({letter}) {MEASURE_NAMES[measure]} IQM at UTD {utd:g}", **TITLE)
+        axes.set_xlabel(_relative_unit(numbers, measure))
+        axes.set_yticks(range(len(arms)), [line.label for line, _ in arms])
+        axes.tick_params(axis="y", length=0)
+        axes.margins(x=0.1)
+        if min(interval.low for interval in intervals) >= 0:
+            axes.set_xlim(left=0)
+    panels[0].set_ylim(len(arms) - 0.5, -0.5)  # the first arm on top
+    return figure
+
+
+@in_house_style
+def draw_scaling(numbers: StudyNumbers) -> Figure:
+    if len(numbers.utds) < 2:
+        raise UsageError(
+            f"every arm has UTD {numbers.utds[0]:g}: scaling needs a study with several."
         )
-        axes.plot(
-            *zip(*evaluation, strict=True),
-            **style,
-            linewidth=2,
-            marker="o",
-            markersize=4,
-            clip_on=False,
+    figure = new_figure(9.5, 3.8)
+    note_missing(figure, numbers.missing_note(numbers.utds))
+    panels = list(figure.subplots(1, 2))
+    for axes, measure, letter in zip(panels, MEASURES, "cd", strict=True):
+        for line in numbers.series:
+            style = _style(line)
+            utds = sorted(line.by_utd)
+            places = [numbers.utds.index(utd) for utd in utds]
+            intervals = [numbers.relative(line.by_utd[utd], measure) for utd in utds]
+            low, high = [i.low for i in intervals], [i.high for i in intervals]
+            axes.fill_between(places, low, high, color=style.colour, alpha=0.14, linewidth=0)
+            axes.plot(
+                places,
+                [interval.point for interval in intervals],
+                **style.line,
+                **style.points,
+                linewidth=1.8,
+                markersize=5,
+                label=line.label,
+                clip_on=False,
+            )
+        _mark_reference(axes.axhline, numbers, measure)
+        axes.set_title(f"({letter}) {MEASURE_NAMES[measure]} IQM against UTD", **TITLE)
+        axes.set_xlabel("updates per decision (UTD)")
+        axes.set_ylabel(_relative_unit(numbers, measure))
+        axes.set_xticks(range(len(numbers.utds)), [f"{utd:g}" for utd in numbers.utds])
+        axes.set_xlim(-0.15, len(numbers.utds) - 0.85)
+        if axes.get_ylim()[0] > 0 or axes.dataLim.y0 >= 0:
+            axes.set_ylim(bottom=0)
+    _label_lines(panels)
+    return figure
+
+
+@in_house_style
+def draw_curves(numbers: StudyNumbers) -> Figure:
+    columns = min(3, len(numbers.utds))
+    rows = -(-len(numbers.utds) // columns)
+    figure = new_figure(2.2 + 3.4 * columns if columns > 1 else 7.5, 0.6 + 2.7 * rows + (rows < 2))
+    note_missing(figure, numbers.missing_note(numbers.utds))
+    grid = figure.subplots(rows, columns, squeeze=False)
+    panels = list(grid.flat[: len(numbers.utds)])
+    for axes in grid.flat[len(numbers.utds) :]:
+        axes.remove()
+    for axes, utd in zip(panels, numbers.utds, strict=True):
+        for line, arm in numbers.arms_at(utd):
+            style, band = _style(line), numbers.curve(arm)
+            x = _horizontal(numbers, numbers.scores(arm))
+            axes.fill_between(x, band.low, band.high, color=style.colour, alpha=0.14, linewidth=0)
+            axes.plot(
+                x,
+                band.point,
+                **style.line,
+                linewidth=1.7,
+                marker="o" if len(x) == 1 else None,
+                label=line.label,
+                clip_on=False,
+            )
+        axes.set_title(f"UTD {utd:g}", **TITLE)
+        _finish_horizontal(axes, numbers)
+    _label_lowest(panels, columns, _time_unit(numbers))
+    figure.supylabel(f"IQM of {numbers.unit}", fontsize=9)
+    _label_lines(panels, fontsize=7.5 if columns > 1 else 8.5)
+    return figure
+
+
+@in_house_style
+def draw_per_game(numbers: StudyNumbers, utd: float) -> Figure:
+    arms = numbers.arms_at(utd)
+    if not arms:
+        known = ", ".join(f"{known:g}" for known in numbers.utds)
+        raise UsageError(f"no arm has UTD {utd:g}: choose from {known}.")
+    games = numbers.raw(arms[0][1]).games
+    # As many columns as keep 26 small panels on one page, or fewer large ones in a row.
+    columns = len(games) if len(games) <= 3 else 3 if len(games) <= 9 else 7
+    rows = -(-len(games) // columns)
+    width, height = (2.15, 1.75) if columns == 7 else (3.6, 2.7)
+    figure = new_figure(0.4 + width * columns, 0.75 + height * rows)
+    note_missing(figure, numbers.missing_note([utd], compares_games=False))
+    grid = figure.subplots(rows, columns, squeeze=False)
+    panels = list(grid.flat[: len(games)])
+    for axes in grid.flat[len(games) :]:
+        axes.remove()
+    small = 7.5 if columns == 7 else 8.5
+    for line, arm in arms:
+        style, scores = _style(line), numbers.raw(arm)
+        x = _horizontal(numbers, scores)
+        for axes, runs in zip(panels, scores.values, strict=True):
+            _draw_mean_of_seeds(axes, x, runs, style)
+    for axes, game in zip(panels, games, strict=True):
+        axes.set_title(_game_title(game), loc="left", fontsize=small + 1.5, pad=4)
+        axes.tick_params(labelsize=small, length=2.5, pad=2)
+        axes.yaxis.set_major_locator(
+            MaxNLocator(4 if columns == 7 else 6, steps=[1, 2, 2.5, 5, 10])
         )
-    named, source = (evaluation, "evaluation") if evaluation else (training, "training")
-    axes.annotate(
-        f"{spec.arm}\nseed {spec.seed}\n({source})",
-        named[-1],
-        xytext=(8, 0),
-        textcoords="offset points",
-        color=style["color"],
-        fontsize=9,
-        verticalalignment="center",
-        annotation_clip=False,
+        axes.yaxis.set_major_formatter(FuncFormatter(_thousands))
+        _finish_horizontal(axes, numbers)
+        if not axes.lines:
+            axes.text(0.5, 0.5, "no runs", transform=axes.transAxes, ha="center", color="#777777")
+    _label_lowest(panels, columns, _time_unit(numbers), fontsize=small + 0.5)
+    figure.supylabel(numbers.raw(arms[0][1]).unit, fontsize=small + 2)
+    figure.legend(
+        handles=[Line2D([], [], **_style(line).line, linewidth=2.2) for line, _ in arms],
+        labels=[line.label for line, _ in arms],
+        loc="outside upper left",
+        title=f"UTD {utd:g}; mean ± standard error over seeds",
+        title_fontsize=small + 2,
+        alignment="left",
+        ncols=len(arms) if columns > 1 else 3,
+        frameon=False,
+        fontsize=small + 2,
+        handlelength=3,
     )
+    return figure
+
+
+def _draw_mean_of_seeds(axes: Axes, x: np.ndarray, runs: np.ndarray, style: ArmStyle) -> None:
+    """`runs` is seeds × times; a missing seed is NaN."""
+    runs = runs[~np.isnan(runs).all(-1)]
+    if not len(runs):
+        return
+    mean = runs.mean(0)
+    error = runs.std(0, ddof=1) / np.sqrt(len(runs)) if len(runs) > 1 else np.zeros_like(mean)
+    axes.fill_between(x, mean - error, mean + error, color=style.colour, alpha=0.18, linewidth=0)
+    axes.plot(x, mean, **style.line, linewidth=1.3, marker="o" if len(x) == 1 else None)
+
+
+def _style(line: Series) -> ArmStyle:
+    return arm_style(line.base, line.variant)
+
+
+def _label_lines(panels: Sequence[Axes], fontsize: float = 8.0) -> None:
+    for axes in panels:
+        label_ends(
+            axes,
+            [
+                EndLabel(float(x[-1]), float(y[-1]), one.get_label(), one.get_color())
+                for one, (x, y) in ((line, line.get_data()) for line in axes.lines)
+                if not one.get_label().startswith("_")
+            ],
+            fontsize,
+        )
+
+
+def _mark_reference(draw_line, numbers: StudyNumbers, measure: str) -> None:
+    if numbers.reference_point(measure) is not None:
+        draw_line(100, color="#222222", linewidth=0.9, linestyle=":", zorder=0.5)
+
+
+def _relative_unit(numbers: StudyNumbers, measure: str) -> str:
+    if numbers.reference_point(measure) is None:
+        return numbers.unit
+    return f"% of {numbers.reference.name}"
+
+
+def _horizontal(numbers: StudyNumbers, scores: Scores) -> np.ndarray:
+    decisions = np.array(scores.decisions)
+    return decisions * FRAME_SKIP / 1e6 if numbers.results.study.is_atari else decisions
+
+
+def _time_unit(numbers: StudyNumbers) -> str:
+    return "frames (millions)" if numbers.results.study.is_atari else "decisions"
+
+
+def _finish_horizontal(axes: Axes, numbers: StudyNumbers) -> None:
+    study = numbers.results.study
+    end = study.total_decisions * (FRAME_SKIP / 1e6 if study.is_atari else 1)
+    axes.set_xlim(0, end)
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
+
+
+def _game_title(game: str) -> str:
+    return game.split("/")[-1].replace("_", " ")
+
+
+def _label_lowest(panels: Sequence[Axes], columns: int, text: str, **options) -> None:
+    """The lowest panel of each column, also above a place that stays empty."""
+    for axes in panels[-columns:]:
+        axes.set_xlabel(text, **options)
+
+
+def _thousands(value: float, _position: int | None) -> str:
+    for size, letter in ((1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.4g}{letter}"
+    return f"{value:.4g}"

@@ -1,0 +1,202 @@
+"""Every number of a study that its figures and its report show, each computed once."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+from jaxtyping import Float
+
+from bnmodes.analysis.scores import HumanTable, Scores, auc, collect, final, normalised
+from bnmodes.analysis.statistics import (
+    Band,
+    Interval,
+    Statistic,
+    bootstrap,
+    curve,
+    iqm,
+    paired_difference,
+    percent_of_reference,
+    probability_of_improvement,
+)
+from bnmodes.errors import UsageError
+from bnmodes.studies.results import StudyResults
+from bnmodes.studies.spec import Arm
+
+MEASURES = {"auc": auc, "final": final}
+MEASURE_NAMES = {"auc": "AUC", "final": "Final"}
+
+
+@dataclass(frozen=True)
+class Series:
+    """Arms that differ in nothing but their updates per decision (UTD): one line of a figure."""
+
+    label: str
+    base: str
+    variant: int
+    """How many series before this one start from the same base."""
+    by_utd: Mapping[float, Arm]
+
+
+def series_of(arms: tuple[Arm, ...]) -> tuple[Series, ...]:
+    alike: dict[tuple, dict[float, Arm]] = {}
+    for arm in arms:
+        others = {k: v for k, v in arm.changes.items() if k != "updates_per_decision"}
+        key = (arm.base, arm.tracking_alpha, arm.online_alpha, repr(sorted(others.items())))
+        of_series = alike.setdefault(key, {})
+        if arm.updates_per_decision in of_series:  # the same twice, under two names
+            of_series = alike.setdefault((*key, arm.name), {})
+        of_series[arm.updates_per_decision] = arm
+    bases = [key[0] for key in alike]
+    return tuple(
+        Series(short_name(next(iter(by_utd.values()))), key[0], bases[:place].count(key[0]), by_utd)
+        for place, (key, by_utd) in enumerate(alike.items())
+    )
+
+
+def short_name(arm: Arm) -> str:
+    """Without its UTD, where that is said elsewhere."""
+    return arm.name.removesuffix(f" UTD {arm.updates_per_decision:g}").removesuffix(",")
+
+
+def comparable(results: StudyResults) -> StudyResults:
+    """Arms with any run, on the games where each of these arms has one.
+
+    An aggregate over other games answers another question, so all arms get the same ones.
+    """
+    study = results.study
+    gone = {(run.arm, run.game, run.seed) for run in results.missing}
+    games_of = {
+        arm.name: [
+            game
+            for game in study.games
+            if any((arm.name, game, seed) not in gone for seed in study.seeds)
+        ]
+        for arm in study.arms
+    }
+    arms = [name for name, games in games_of.items() if games]
+    games = [game for game in study.games if all(game in games_of[name] for name in arms)]
+    if not arms or not games:
+        raise UsageError(
+            f"no game of study {study.name} has a finished run of every arm: let it run on, or "
+            "choose fewer arms."
+        )
+    kept = study.restricted(arms=arms, games=games)
+    missing = tuple(run for run in results.missing if run.arm in arms and run.game in games)
+    return replace(results, study=kept, missing=missing)
+
+
+class StudyNumbers:
+    def __init__(
+        self,
+        results: StudyResults,
+        *,
+        allow_missing: bool = False,
+        table: HumanTable = "wang2016",
+        resamples: int = 5000,
+    ):
+        self.results = results
+        self.allow_missing = allow_missing
+        self.table = table
+        self.resamples = resamples
+        self.compared = comparable(results) if allow_missing else results
+        self.arms = self.compared.study.arms  # those that have runs
+        self.series = series_of(self.arms)
+        self.utds = tuple(sorted({arm.updates_per_decision for arm in self.arms}))
+        # By name, because an arm holds a mapping, which has no hash.
+        self._raw_of = cache(self._collect)
+        self._scores_of = cache(self._normalise)
+        self._interval_of = cache(self._bootstrap)
+
+    def arms_at(self, utd: float) -> list[tuple[Series, Arm]]:
+        return [(line, line.by_utd[utd]) for line in self.series if utd in line.by_utd]
+
+    @property
+    def reference(self) -> Arm | None:
+        """None if it was not chosen or has no run."""
+        name = self.results.study.reference
+        return next((arm for arm in self.arms if arm.name == name), None)
+
+    def counterpart(self, arm: Arm) -> Arm | None:
+        """What an arm is compared with: the reference's own configuration at the same UTD."""
+        if self.reference is None:
+            return None
+        line = next(line for line in self.series if self.reference in line.by_utd.values())
+        other = line.by_utd.get(arm.updates_per_decision)
+        return None if other == arm else other
+
+    def raw(self, arm: Arm) -> Scores:
+        """Evaluation returns on every declared game, whether or not other arms have it too."""
+        return self._raw_of(arm.name)
+
+    def scores(self, arm: Arm) -> Scores:
+        return self._scores_of(arm.name)
+
+    @property
+    def unit(self) -> str:
+        return self.scores(self.arms[0]).unit
+
+    def values(self, arm: Arm, measure: str) -> Float[np.ndarray, "games seeds"]:
+        return MEASURES[measure](self.scores(arm))
+
+    def interval(self, arm: Arm, measure: str, statistic: Statistic = iqm) -> Interval:
+        return self._interval_of(arm.name, measure, statistic)
+
+    def reference_point(self, measure: str) -> float | None:
+        """What 100% is; None where there is no reference, or none that can be divided by."""
+        if self.reference is None:
+            return None
+        point = float(iqm(self.values(self.reference, measure)))
+        return point if point > 0 else None
+
+    def relative(self, arm: Arm, measure: str) -> Interval:
+        """IQM in percent of the reference, or in its own unit where there are no percentages."""
+        interval, whole = self.interval(arm, measure), self.reference_point(measure)
+        return interval if whole is None else percent_of_reference(interval, whole)
+
+    def difference(self, arm: Arm, other: Arm, measure: str) -> Interval:
+        ours, theirs = self.values(arm, measure), self.values(other, measure)
+        return paired_difference(ours, theirs, resamples=self.resamples)
+
+    def improvement(self, arm: Arm, other: Arm, measure: str) -> Interval:
+        ours, theirs = self.values(arm, measure), self.values(other, measure)
+        return probability_of_improvement(ours, theirs, resamples=self.resamples)
+
+    def curve(self, arm: Arm) -> Band:
+        return curve(self.scores(arm).values, resamples=self.resamples)
+
+    def missing_note(self, utds: Collection[float], *, compares_games: bool = True) -> str:
+        """What is not in a figure of these UTDs; empty if nothing is missing."""
+        study = self.results.study
+        arms = [arm.name for arm in study.arms if arm.updates_per_decision in utds]
+        missing = [run for run in self.results.missing if run.arm in arms]
+        if not missing:
+            return ""
+        there = {arm.name for arm in self.arms}
+        notes = [missing_text(len(missing), len(arms) * len(study.games) * len(study.seeds))]
+        if without := [name for name in arms if name not in there]:
+            notes.append(f"none of {', '.join(without)}")
+        used = len(self.compared.study.games)
+        if compares_games and used < len(study.games):
+            notes.append(f"{used} of {len(study.games)} games compared")
+        return "; ".join(notes)
+
+    def _collect(self, arm: str) -> Scores:
+        return collect(self.results, arm, allow_missing=self.allow_missing)
+
+    def _normalise(self, arm: str) -> Scores:
+        if not self.compared.study.is_atari and self.reference is None:
+            raise UsageError(
+                f"scores are relative to the arm '{self.results.study.reference}', which has no "
+                "run here: run it, or choose it too."
+            )
+        allow = self.allow_missing
+        return normalised(self.compared, arm, table=self.table, allow_missing=allow)
+
+    def _bootstrap(self, arm: str, measure: str, statistic: Statistic) -> Interval:
+        values = MEASURES[measure](self._scores_of(arm))
+        return bootstrap(values, statistic, resamples=self.resamples)
+
+
+def missing_text(missing: int, declared: int) -> str:
+    return f"{missing:,} of {declared:,} runs missing"

@@ -1,0 +1,312 @@
+"""The report in a real browser: pictures load, nothing is fetched, numbers are the statistics'."""
+
+import importlib.util
+import os
+import re
+import shutil
+from dataclasses import replace
+from urllib.parse import unquote
+
+import numpy as np
+import pytest
+
+from bnmodes.analysis.findings import (
+    ABOVE,
+    BELOW,
+    UNDECIDED,
+    UNJUDGED,
+    contrasts,
+    false_alarms,
+    summary,
+)
+from bnmodes.analysis.numbers import StudyNumbers
+from bnmodes.analysis.report import write_report
+from bnmodes.analysis.scores import auc, collect, final, normalised
+from bnmodes.analysis.statistics import (
+    AGGREGATES,
+    bootstrap,
+    iqm,
+    mean,
+    paired_difference,
+    percent_of_reference,
+    probability_of_improvement,
+)
+from bnmodes.errors import UsageError
+from bnmodes.studies.results import run_path
+from synthetic import STUDY_B, minatar_study, synthetic_results
+
+RESAMPLES = 100
+MEASURES = {"auc": auc, "final": final}
+QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--no-default-browser-check",
+)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None or not importlib.util.find_spec("playwright"):
+        message = "the report cannot be opened: install chromium, and playwright from [dev]."
+        if os.environ.get("CI") == "true":
+            pytest.fail(message)
+        pytest.skip(message)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=list(QUIET))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    root = tmp_path_factory.mktemp("small study")
+    results = synthetic_results(
+        minatar_study(), root=root, is_missing=lambda run: run.arm == "LN" and run.seed == 1
+    )
+    path = root / "report" / "index.html"
+    write_report(results, path, allow_missing=True, resamples=RESAMPLES)
+    return results, path
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """Games and seeds of the paper, at two UTDs of its six."""
+    results = synthetic_results(
+        STUDY_B.restricted(
+            arms=[arm.name for arm in STUDY_B.arms if arm.updates_per_decision in (0.25, 8)]
+        )
+    )
+    path = tmp_path_factory.mktemp("large") / "report.html"
+    write_report(results, path, resamples=RESAMPLES, table="mnih2015")
+    return results, path
+
+
+@pytest.fixture(params=["small", "large"])
+def report(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def open_page(browser):
+    """Opens a file, and writes down what the browser complains about and asks for."""
+    contexts = []
+
+    def open_file(path, width=1280, scheme="light"):
+        context = browser.new_context(
+            viewport={"width": width, "height": 844}, color_scheme=scheme, offline=True
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.complaints, page.requested = [], []
+        page.on("console", lambda message: page.complaints.append(message.text))
+        page.on("pageerror", lambda error: page.complaints.append(str(error)))
+        page.on("request", lambda request: page.requested.append(request.url))
+        page.goto(path.as_uri())
+        return page
+
+    yield open_file
+    for context in contexts:
+        context.close()
+
+
+def cells(page) -> dict[str, dict]:
+    found = page.eval_on_selector_all(
+        "[data-key]", "all => all.map(one => [one.dataset, one.textContent])"
+    )
+    return {data["key"]: data | {"text": text} for data, text in found}
+
+
+def assert_shows(cell, interval):
+    stored = [float(cell[name]) for name in ("point", "low", "high")]
+    assert stored == [interval.point, interval.low, interval.high]
+    text = cell["text"].replace("−", "-").replace(",", "").replace("%", "")
+    shown = [float(number) for number in re.findall(r"-?[\d.]+", text)]
+    np.testing.assert_allclose(shown, stored, rtol=6e-3, atol=6e-4)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_it_is_one_file_that_a_browser_shows_whole(report, open_page, width, scheme):
+    results, path = report
+    page = open_page(path, width, scheme)
+    widths = page.eval_on_selector_all("img", "all => all.map(one => one.naturalWidth)")
+    assert len(widths) == (3 if results.study.name == "small" else 5)
+    assert min(widths) > 600
+    assert page.complaints == []
+    assert [url for url in page.requested if not url.startswith("data:")] == [path.as_uri()]
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert (
+        page.eval_on_selector_all("script, iframe, link[rel=stylesheet]", "all => all.length") == 0
+    )
+
+
+def test_wide_tables_scroll_in_their_own_box(large, open_page):
+    page = open_page(large[1], width=390)
+    inner, outer = page.eval_on_selector(
+        "#aggregates .wide", "box => [box.scrollWidth, box.clientWidth]"
+    )
+    assert inner > outer
+    assert outer <= 390
+
+
+def test_numbers_on_the_page_are_the_statistics(report, open_page):
+    results, path = report
+    shown = cells(open_page(path))
+    table = "mnih2015" if results.study.is_atari else "wang2016"
+    scores = {
+        arm.name: normalised(results, arm.name, table=table, allow_missing=True)
+        for arm in results.study.arms
+    }
+    seen = 0
+    for name, measure in MEASURES.items():
+        whole = float(iqm(measure(scores[results.study.reference])))
+        for arm in results.study.arms:
+            values = measure(scores[arm.name])
+            for aggregate, statistic in AGGREGATES.items():
+                expected = bootstrap(values, statistic, resamples=RESAMPLES)
+                assert_shows(shown[f"{name}|{aggregate}|{arm.name}"], expected)
+            percent = percent_of_reference(bootstrap(values, resamples=RESAMPLES), whole)
+            assert_shows(shown[f"{name}|percent|{arm.name}"], percent)
+            seen += len(AGGREGATES) + 1
+            returns = measure(collect(results, arm.name, allow_missing=True))
+            for game, of_game in zip(scores[arm.name].games, returns, strict=True):
+                stored = float(shown[f"{name}|{game}|{arm.name}"]["point"])
+                assert stored == pytest.approx(np.nanmean(of_game))
+                seen += 1
+            utd = f" UTD {arm.updates_per_decision:g}" if results.study.is_atari else ""
+            if arm.name == f"C51{utd}":
+                continue
+            other = measure(scores[f"C51{utd}"])
+            difference = paired_difference(values, other, resamples=RESAMPLES)
+            improvement = probability_of_improvement(values, other, resamples=RESAMPLES)
+            assert_shows(shown[f"{name}|difference|{arm.name}"], difference)
+            assert_shows(shown[f"{name}|improvement|{arm.name}"], improvement)
+            others = measure(collect(results, f"C51{utd}"))
+            won = np.nanmean(returns, -1) > np.nanmean(others, -1)
+            assert int(shown[f"{name}|wins|{arm.name}"]["point"]) == won.sum()
+            seen += 3
+    assert seen == len(shown)
+
+
+def test_it_says_what_was_asked_what_ran_and_what_is_missing(small, open_page):
+    results, path = small
+    page = open_page(path)
+    text = page.inner_text("body")
+    assert results.study.question in text  # with its < and & unharmed
+    assert "28 of 30 declared runs are finished" in text
+    assert "LN on minatar/breakout, seed 1" in text
+    assert "score relative to C51" in text
+    assert "human" not in text
+    tracked = page.locator("#protocols h3", has_text="BN tracked").locator("xpath=following::tr[3]")
+    assert tracked.inner_text().split("\t")[3:5] == ["running", "α 0.01 (Flax 0.99)"]
+
+
+def test_the_human_table_is_named(large, open_page):
+    text = open_page(large[1]).inner_text("#aggregates")
+    assert "human-normalised score (mnih2015)" in text
+    assert "the human of the table mnih2015" in text
+
+
+def test_settings_come_from_the_configuration_that_ran(large, open_page):
+    page = open_page(large[1])
+    settings = page.eval_on_selector_all(
+        "[data-setting]",
+        "all => all.map(one => [one.dataset.setting + '|' + one.dataset.arm, one.textContent])",
+    )
+    settings = dict(settings)
+    assert settings["replay capacity|every arm"] == "1,000,000"
+    assert settings["adam epsilon|every arm"] == "0.0003125"
+    assert settings["v min|every arm"] == "−10"
+    assert settings["hidden layers|every arm"] == (
+        "conv 32×8×8/4 – conv 64×4×4/2 – conv 64×3×3/1 – dense 512"
+    )
+    assert settings["learning rate schedule|BN WN UTD 8"] == "linear"
+    assert settings["updates per decision|BN WN UTD 8"] == "8"
+    assert settings["norm: kind|LN UTD 0.25"] == "ln"
+
+
+def test_links_lead_to_the_runs_relative_to_the_page(small, open_page):
+    results, path = small
+    links = open_page(path).eval_on_selector_all(
+        "#runs a", "all => all.map(one => one.getAttribute('href'))"
+    )
+    folders = [run_path(results.root, run) for run in results.study.runs]
+    missing = [run_path(results.root, run) for run in results.missing]
+    wanted = {folder.resolve() for folder in folders} - {folder.resolve() for folder in missing}
+    leads_to = {(path.parent / unquote(link)).resolve() for link in links}
+    assert leads_to == wanted | {folder / "metrics.jsonl" for folder in wanted}
+
+
+def judged(level, noise=0.02, **study):
+    results = synthetic_results(minatar_study(**study), level=level, noise=noise)
+    numbers = StudyNumbers(results, resamples=RESAMPLES)
+    return numbers, contrasts(numbers)
+
+
+def test_the_summary_says_what_the_data_show_whichever_way_they_fall():
+    levels = {"none": 0.3, "ln": 0.9, "bn-running": 0.1, "bn-tracked": 0.301, "bn-batch": 0.6}
+    numbers, found = judged(lambda arm: levels[arm.base], noise=0.1)
+    assert {one.arm.name: one.verdict for one in found if one.measure == "auc"} == {
+        "LN": ABOVE, "BN running": BELOW, "BN tracked": UNDECIDED, "BN batch": ABOVE,
+    }  # fmt: skip
+    assert summary(numbers, found)[0] == (
+        "By AUC: LN and BN batch are above C51; BN running is below C51; "
+        "no difference from C51 is shown for BN tracked at this size."
+    )
+    undecided = [replace(one, verdict=UNDECIDED) for one in found]
+    assert summary(numbers, undecided)[0] == (
+        "By AUC: no difference from C51 is shown for any arm at this size."
+    )
+    numbers, found = judged(lambda arm: 1 / levels[arm.base])
+    turned = "By AUC: BN running is above C51; LN and BN batch are below C51"
+    assert summary(numbers, found)[0].startswith(turned)
+
+
+def test_the_summary_warns_of_few_seeds_as_much_as_simulation_says():
+    rng = np.random.default_rng(0)
+    excluded = 0
+    for seed in range(300):
+        ours, theirs = rng.normal(size=(2, 10, 3))
+        difference = paired_difference(ours, theirs, mean, resamples=200, seed=seed)
+        excluded += difference.low > 0 or difference.high < 0
+    assert excluded / 300 == pytest.approx(false_alarms(3), abs=0.05)
+    numbers, found = judged(lambda arm: 0.3)
+    assert "about 11% of such intervals exclude 0" in summary(numbers, found)[-1]
+
+
+def test_one_seed_is_not_judged():
+    numbers, found = judged(lambda arm: 0.3, seeds=(0,), bases=("none", "ln"))
+    assert {one.verdict for one in found} == {UNJUDGED}
+    assert summary(numbers, found)[0] == "By AUC: LN cannot be judged from one seed per game."
+
+
+def test_the_same_finding_at_several_utds_is_said_once(large):
+    numbers = StudyNumbers(large[0], resamples=RESAMPLES)
+    sentences = summary(numbers, contrasts(numbers))
+    assert "At UTD 0.25 and 8, by AUC: LN, BN, LN WN and BN WN are above C51." in sentences
+    assert any(sentence.startswith("The highest point estimate of AUC") for sentence in sentences)
+
+
+def test_without_its_reference_an_atari_study_is_reported_but_not_compared(tmp_path):
+    study = replace(
+        STUDY_B.restricted(arms=["LN UTD 1", "BN UTD 1"], games=["atari/Pong", "atari/Alien"]),
+        name="without reference",
+    )
+    path = write_report(synthetic_results(study), tmp_path / "r.html", resamples=RESAMPLES)
+    text = path.read_text()
+    assert "The reference arm C51 UTD 0.25 has no run here, so no arm is compared." in text
+    assert "There is no arm to compare with." in text
+    assert "|percent|" not in text
+
+
+def test_missing_runs_are_an_error_unless_allowed(tmp_path):
+    results = synthetic_results(minatar_study(), is_missing=lambda run: run.seed == 2)
+    with pytest.raises(UsageError, match="--allow-missing"):
+        write_report(results, tmp_path / "r.html")
+    assert not (tmp_path / "r.html").exists()
