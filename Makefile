@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench clean browser
 
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -17,8 +17,14 @@ demo: .venv/installed
 	$(BIN)/bnmodes plot runs/demo --to runs/demo/curve.png
 	$(BIN)/bnmodes watch runs/demo
 
-test: .venv/installed lint
+test: .venv/installed lint browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# The report's tests look at it in a real browser; without one they are skipped.
+browser:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || \
+	  echo "no chromium: the report's browser tests will be skipped"
 
 lint: .venv/installed
 	$(BIN)/ruff check

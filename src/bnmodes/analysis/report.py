@@ -5,6 +5,7 @@ from html import escape
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from bnmodes.analysis.figures import draw_all
 from bnmodes.analysis.findings import Contrast, contrasts, summary
@@ -31,6 +32,7 @@ from bnmodes.analysis.report_runs import (
 )
 from bnmodes.analysis.scores import HumanTable
 from bnmodes.analysis.statistics import AGGREGATES
+from bnmodes.analysis.style import save
 from bnmodes.envs.atari import FRAME_SKIP
 from bnmodes.studies.results import StudyResults
 from bnmodes.studies.spec import Arm
@@ -56,16 +58,22 @@ def write_report(
     table: HumanTable = "wang2016",
     resamples: int = 5000,
 ) -> Path:
-    """Links to the runs are relative to `path`, so the page moves together with their folder."""
+    """The page holds its figures; `STUDY-figures` beside it has them as PNG, PDF and SVG too.
+
+    Links to the runs are relative to `path`, so the page moves together with their folder.
+    """
     numbers = StudyNumbers(results, allow_missing=allow_missing, table=table, resamples=resamples)
     found = contrasts(numbers)
+    figures = draw_all(numbers)
+    for name, figure in figures.items():
+        save(figure, path.with_name(f"{path.stem}-figures") / name)
     body = [
         *_asked(results),
         _summary(numbers, found),
         _completeness(numbers),
         _aggregates(numbers),
         _contrasts(numbers, found),
-        _figures(numbers),
+        _figures(numbers, figures),
         _games(numbers),
         protocols_section(results),
         settings_section(results),
@@ -208,10 +216,8 @@ def _contrasts(numbers: StudyNumbers, found: list[Contrast]) -> str:
     return section("contrasts", "Paired contrasts", *content)
 
 
-def _figures(numbers: StudyNumbers) -> str:
-    pictures = [
-        picture(figure, name, _caption(numbers, name)) for name, figure in draw_all(numbers).items()
-    ]
+def _figures(numbers: StudyNumbers, figures: dict[str, Figure]) -> str:
+    pictures = [picture(figure, name, _caption(numbers, name)) for name, figure in figures.items()]
     return section("figures", "Figures", *pictures)
 
 

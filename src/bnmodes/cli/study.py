@@ -185,7 +185,7 @@ class Report(Choice):
     out: Path = Path("results")
     """Folder of results."""
     to: Path | None = None
-    """Page to write; without it, STUDY.html in the folder of results."""
+    """Page to write; without it, STUDY.html in the folder of results. Figures go beside it."""
     allow_missing: bool = False
     """Report what is there, marking every figure, instead of refusing an incomplete study."""
     human_table: Literal["wang2016", "mnih2015"] = "wang2016"
@@ -200,7 +200,7 @@ def study_report(args: list[str]) -> None:
     page = options.to or options.out / f"{study.name}.html"
     results = gather(study, options.out)
     write_report(results, page, allow_missing=options.allow_missing, table=options.human_table)
-    console.print(f"{page}")
+    console.print(f"{page}, and its figures in {page.with_name(f'{page.stem}-figures')}")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,118 @@
+"""The study commands, on a study of seconds put into the catalogue."""
+
+import sys
+
+import polars as pl
+import pytest
+
+from bnmodes import cli
+from bnmodes.studies import catalogue
+from bnmodes.studies.results import run_path
+from bnmodes.training.record import RunFolder
+from small_study import small_study
+
+STUDY = small_study(games=("minatar/breakout",), total_decisions=400)
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    def call(*args):
+        monkeypatch.setitem(catalogue.STUDIES, "small", STUDY)
+        monkeypatch.setattr(sys, "argv", ["bnmodes", "study", *map(str, args)])
+        monkeypatch.setenv("COLUMNS", "100")
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as exit:
+            code = exit.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def test_the_way_from_a_study_to_its_page(run, tmp_path):
+    root = tmp_path / "results"
+    code, out, _ = run("run", "small", "--seeds", 0, "--out", root)
+    assert code == 0
+    assert "all 2 runs of small are done" in out
+
+    code, out, _ = run("status", "small", "--out", root)
+    assert code == 0
+    assert [line.split()[-4:] for line in out.splitlines()[1:]] == [["1", "0", "0", "1"]] * 2
+
+    code, out, err = run("report", "small", "--out", root)
+    assert code == 2
+    assert "--allow-missing" in err
+    code, out, _ = run("report", "small", "--out", root, "--allow-missing")
+    assert code == 0
+    assert "<html" in (root / "small.html").read_text()
+    suffixes = {path.suffix for path in (root / "small-figures").iterdir()}
+    assert suffixes == {".png", ".pdf", ".svg"}
+
+    code, out, _ = run("export", "small", "--out", root, "--to", tmp_path / "r.parquet")
+    assert code == 0
+    assert "2 of 4 declared runs are missing" in out
+    assert "missing: BN batch on minatar/breakout, seed 1" in out
+    assert pl.read_parquet(tmp_path / "r.parquet").columns == [
+        "study", "arm", "game", "seed", "metric", "decision", "frame", "value",
+    ]  # fmt: skip
+
+
+def test_clean_deletes_only_what_is_half_done_and_only_when_told(run, tmp_path):
+    finished, half = (run_path(tmp_path, r) for r in STUDY.runs[:2])
+    for path in (finished, half):
+        path.mkdir(parents=True)
+        (path / "metrics.jsonl").write_text("")
+    RunFolder(finished).done_path.write_text("{}")
+    code, out, _ = run("clean", "small", "--out", tmp_path)
+    assert code == 0
+    assert "would delete: C51 on minatar/breakout, seed 1" in out
+    assert half.exists()
+    run("clean", "small", "--out", tmp_path, "--yes")
+    assert not half.exists()
+    assert finished.exists()
+    assert "nothing is half-done" in run("clean", "small", "--out", tmp_path)[1]
+
+
+def test_show_tells_size_sharing_and_time(run):
+    _, out, _ = run("show", "small")
+    assert "4 runs of 400 decisions, 1,600 in all" in out
+    assert "on one core here" in out
+    _, out, _ = run("show", "paper-a", "--no-estimate")
+    assert "546 runs" in out
+    assert "234 with paper-b" in out
+    _, out, _ = run("list")
+    assert "2340" in out
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["run", "quick-c15"], "did you mean 'quick-c51'?"),
+        (["run", "small", "--arms", "BN"], "no arm 'BN' (did you mean 'BN batch'?)"),
+        (["run", "small", "--games", "atari/Pong"], "no game 'atari/Pong'"),
+        (["run", "small", "--seeds", "9"], "no seed '9'"),
+        (["run", "small", "--jobs", "-1"], "at least 0"),
+        (["status", "small", "--out", "nowhere"], "holds no results"),
+        (["report", "small", "--out", "nowhere"], "holds no results"),
+        (["export", "small", "--out", "nowhere"], "holds no results"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(run, args, words):
+    code, _, err = run(*args)
+    assert code == 2
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_a_failed_run_ends_with_code_1_and_the_end_of_its_log(run, tmp_path):
+    broken = run_path(tmp_path, STUDY.runs[0])
+    broken.mkdir(parents=True)
+    (broken / "spec.json").write_text("not JSON")
+    (broken / "metrics.jsonl").write_text("")
+    code, out, _ = run("run", "small", "--out", tmp_path, "--seeds", 0)
+    assert code == 1
+    assert "C51 on minatar/breakout, seed 0 failed twice" in out
+    assert "is damaged" in out
+    assert "1 of 2 runs failed" in out
