@@ -1,6 +1,7 @@
 """How runs are executed: one small interface, and the engine of this machine behind it."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -43,7 +44,14 @@ class LocalLauncher:
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "a") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", "bnmodes.studies.worker", str(folder), *self.sinks],
+                [
+                    sys.executable,
+                    "-m",
+                    "bnmodes.studies.worker",
+                    str(folder),
+                    str(os.getpid()),
+                    *self.sinks,
+                ],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -1,4 +1,7 @@
-"""One run in a process of its own: `python -m bnmodes.studies.worker FOLDER [SINK …] < spec`."""
+"""One run in a process of its own.
+
+`python -m bnmodes.studies.worker FOLDER LAUNCHER_PROCESS [SINK …] < spec`
+"""
 
 import json
 import os
@@ -19,9 +22,8 @@ EXIT_IN_USE = 75
 EXIT_STOPPED = 130
 
 
-def stop_with_parent() -> None:
+def stop_with(launcher: int) -> None:
     """A launcher that dies takes its workers with it; each keeps a checkpoint first."""
-    launcher = os.getppid()
 
     def watch() -> None:
         while os.getppid() == launcher:
@@ -32,11 +34,12 @@ def stop_with_parent() -> None:
 
 
 def main() -> int:
-    stop_with_parent()
+    folder, launcher, *sinks = sys.argv[1:]
+    stop_with(int(launcher))
     torch.set_num_threads(1)
     spec = spec_from_json(json.load(sys.stdin))
     try:
-        train(spec, Path(sys.argv[1]), show_progress=False, sinks=tuple(sys.argv[2:]))
+        train(spec, Path(folder), show_progress=False, sinks=tuple(sinks))
     except FolderInUse:
         return EXIT_IN_USE
     except Stopped:

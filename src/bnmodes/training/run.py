@@ -23,6 +23,7 @@ from bnmodes.training.sinks import SinkName, open_sinks
 from bnmodes.training.spec import RunSpec
 
 AGENTS = {"c51": C51}
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(Exception):
@@ -35,7 +36,7 @@ class Stopped(Exception):
 
 @dataclass
 class StopRequest:
-    """Set by Ctrl-C or a termination signal, looked at between decisions."""
+    """Set by Ctrl-C, a termination signal or a closed terminal; looked at between decisions."""
 
     requested: bool = False
 
@@ -46,7 +47,7 @@ class StopRequest:
                 raise KeyboardInterrupt  # a second Ctrl-C does not wait for the checkpoint
             self.requested = True
 
-        before = {s: signal.signal(s, request) for s in (signal.SIGINT, signal.SIGTERM)}
+        before = {s: signal.signal(s, request) for s in _STOP_SIGNALS}
         try:
             yield
         finally:
