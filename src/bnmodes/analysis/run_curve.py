@@ -21,7 +21,7 @@ def learning_curve(runs: list[RunFolder], path: Path) -> None:
     figure = new_figure(7.5, 4.2)
     axes = figure.subplots()
     for run in runs:
-        _draw_run(axes, run)
+        _draw_run(axes, run, name=run.path.name if len(runs) > 1 else "")
     games = sorted({run.spec().env for run in runs})
     axes.set_title(f"C51 on {', '.join(games)}", **TITLE)
     axes.set(xlabel="decisions", ylabel="return of a game (raw)")
@@ -31,7 +31,7 @@ def learning_curve(runs: list[RunFolder], path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def _draw_run(axes: Axes, run: RunFolder) -> None:
+def _draw_run(axes: Axes, run: RunFolder, name: str) -> None:
     spec, rows = run.spec(), run.metrics()
     style = arm_style(spec.arm.removesuffix("-changed"))
     training = [
@@ -62,7 +62,7 @@ def _draw_run(axes: Axes, run: RunFolder) -> None:
         )
     named, source = (evaluation, "evaluation") if evaluation else (training, "training")
     axes.annotate(
-        f"{spec.arm}\nseed {spec.seed}\n({source})",
+        "\n".join(filter(None, (name, spec.arm, f"seed {spec.seed}", f"({source})"))),
         named[-1],
         xytext=(8, 0),
         textcoords="offset points",
