@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bnmodes import cli
 from bnmodes.envs import minatar
 from bnmodes.training.record import RunFolder
 
@@ -16,24 +15,6 @@ SHORT = [
     "train", "c51", "--total-decisions", "60", "--learning-starts-decisions", "20",
     "--evaluation.episodes", "2", "--record-every-decisions", "20",
 ]  # fmt: skip
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Exit code, standard output and standard error of a command, in this process."""
-
-    def call(*args):
-        monkeypatch.setattr(sys, "argv", ["bnmodes", *map(str, args)])
-        monkeypatch.setenv("COLUMNS", "100")
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as exit:
-            code = exit.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,8 @@
 """The study commands, on a study of seconds put into the catalogue."""
 
-import sys
-
 import polars as pl
 import pytest
 
-from bnmodes import cli
 from bnmodes.studies import catalogue
 from bnmodes.studies.results import run_path
 from bnmodes.training.record import RunFolder
@@ -14,43 +11,31 @@ from small_study import small_study
 STUDY = small_study(games=("minatar/breakout",), total_decisions=400)
 
 
-@pytest.fixture
-def run(monkeypatch, capsys):
-    def call(*args):
-        monkeypatch.setitem(catalogue.STUDIES, "small", STUDY)
-        monkeypatch.setattr(sys, "argv", ["bnmodes", "study", *map(str, args)])
-        monkeypatch.setenv("COLUMNS", "100")
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as exit:
-            code = exit.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
+@pytest.fixture(autouse=True)
+def _in_the_catalogue(monkeypatch):
+    monkeypatch.setitem(catalogue.STUDIES, "small", STUDY)
 
 
 def test_the_way_from_a_study_to_its_page(run, tmp_path):
     root = tmp_path / "results"
-    code, out, _ = run("run", "small", "--seeds", 0, "--out", root)
+    code, out, _ = run("study", "run", "small", "--seeds", 0, "--out", root)
     assert code == 0
     assert "all 2 runs of small are done" in out
 
-    code, out, _ = run("status", "small", "--out", root)
+    code, out, _ = run("study", "status", "small", "--out", root)
     assert code == 0
     assert [line.split()[-4:] for line in out.splitlines()[1:]] == [["1", "0", "0", "1"]] * 2
 
-    code, out, err = run("report", "small", "--out", root)
+    code, out, err = run("study", "report", "small", "--out", root)
     assert code == 2
     assert "--allow-missing" in err
-    code, out, _ = run("report", "small", "--out", root, "--allow-missing")
+    code, out, _ = run("study", "report", "small", "--out", root, "--allow-missing")
     assert code == 0
     assert "<html" in (root / "small.html").read_text()
     suffixes = {path.suffix for path in (root / "small-figures").iterdir()}
     assert suffixes == {".png", ".pdf", ".svg"}
 
-    code, out, _ = run("export", "small", "--out", root, "--to", tmp_path / "r.parquet")
+    code, out, _ = run("study", "export", "small", "--out", root, "--to", tmp_path / "r.parquet")
     assert code == 0
     assert "2 of 4 declared runs are missing" in out
     assert "missing: BN batch on minatar/breakout, seed 1" in out
@@ -65,24 +50,24 @@ def test_clean_deletes_only_what_is_half_done_and_only_when_told(run, tmp_path):
         path.mkdir(parents=True)
         (path / "metrics.jsonl").write_text("")
     RunFolder(finished).done_path.write_text("{}")
-    code, out, _ = run("clean", "small", "--out", tmp_path)
+    code, out, _ = run("study", "clean", "small", "--out", tmp_path)
     assert code == 0
     assert "would delete: C51 on minatar/breakout, seed 1" in out
     assert half.exists()
-    run("clean", "small", "--out", tmp_path, "--yes")
+    run("study", "clean", "small", "--out", tmp_path, "--yes")
     assert not half.exists()
     assert finished.exists()
-    assert "nothing is half-done" in run("clean", "small", "--out", tmp_path)[1]
+    assert "nothing is half-done" in run("study", "clean", "small", "--out", tmp_path)[1]
 
 
 def test_show_tells_size_sharing_and_time(run):
-    _, out, _ = run("show", "small")
+    _, out, _ = run("study", "show", "small")
     assert "4 runs of 400 decisions, 1,600 in all" in out
     assert "on one core here" in out
-    _, out, _ = run("show", "paper-a", "--no-estimate")
+    _, out, _ = run("study", "show", "paper-a", "--no-estimate")
     assert "546 runs" in out
     assert "234 with paper-b" in out
-    _, out, _ = run("list")
+    _, out, _ = run("study", "list")
     assert "2340" in out
 
 
@@ -100,7 +85,7 @@ def test_show_tells_size_sharing_and_time(run):
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(run, args, words):
-    code, _, err = run(*args)
+    code, _, err = run("study", *args)
     assert code == 2
     assert words in err
     assert err.count("\n") == 1
@@ -111,7 +96,7 @@ def test_a_failed_run_ends_with_code_1_and_the_end_of_its_log(run, tmp_path):
     broken.mkdir(parents=True)
     (broken / "spec.json").write_text("not JSON")
     (broken / "metrics.jsonl").write_text("")
-    code, out, _ = run("run", "small", "--out", tmp_path, "--seeds", 0)
+    code, out, _ = run("study", "run", "small", "--out", tmp_path, "--seeds", 0)
     assert code == 1
     assert "C51 on minatar/breakout, seed 0 failed twice" in out
     assert "is damaged" in out
