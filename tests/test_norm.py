@@ -89,6 +89,19 @@ def test_tracked_writes_first_and_then_reads(shape):
     torch.testing.assert_close(layer.mean, twin.running_mean)
 
 
+@pytest.mark.parametrize("stored_variance", ["unbiased", "biased"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gradients_are_pytorchs_in_every_mode(shape, stored_variance):
+    for mode in RUNNING_THEN_BATCH:
+        layer = used_layer(stored_variance=stored_variance)
+        twin = pytorch_twin(layer, len(shape)).train(mode.statistics == "batch")
+        gradients = []
+        for normalise in (lambda x, layer=layer, mode=mode: layer(x, mode), twin):
+            x = rows(shape).requires_grad_()
+            gradients.append(torch.autograd.grad(normalise(x).pow(3).sum(), x)[0])
+        torch.testing.assert_close(*gradients)
+
+
 def test_a_write_between_forward_and_backward_leaves_the_gradient_alone():
     layer, x = used_layer(), rows((8, 5)).requires_grad_()
     alone = torch.autograd.grad(layer(x, RUNNING).pow(2).sum(), x)

@@ -68,7 +68,7 @@ class BatchNorm(ModedModule):
         y = self._normalise(x, mean, variance, training=True)
         if self.stored_variance == "biased":
             count = x.numel() // x.shape[1]
-            variance *= (count - 1) / count
+            variance = variance * ((count - 1) / count)  # anew: autograd keeps the other
         self.mean.lerp_(mean, mode.update)
         self.variance.lerp_(variance, mode.update)
         return y
