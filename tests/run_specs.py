@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from bnmodes.agents.c51 import c51_config
+from bnmodes.agents.pqn import pqn_config
 from bnmodes.envs.registry import env_family
 from bnmodes.training.spec import EvaluationConfig, RunSpec
 
@@ -23,4 +24,19 @@ def make_spec(env="minatar/breakout", arm="bn-tracked", total_decisions=400, see
         record_every_decisions=30,
         evaluation=EvaluationConfig(every_decisions=150, episodes=3),
         config=replace(c51_config(arm, env_family(env), 0.1), **(settings | config)),
+    )
+
+
+def make_pqn_spec(env="minatar/breakout", arm="bn-running", total_decisions=600, **config):
+    """Rollouts of 48 transitions: 6 training environments, 2 test environments, 8 steps."""
+    settings = {"num_envs": 6, "test_envs": 2, "rollout_steps": 8, "minibatches": 4}
+    return RunSpec(
+        agent="pqn",
+        env=env,
+        arm=arm,
+        seed=0,
+        total_decisions=total_decisions,
+        record_every_decisions=60,
+        evaluation=EvaluationConfig(every_decisions=300, episodes=3, test_bins=10),
+        config=replace(pqn_config(arm, env_family(env)), **(settings | config)),
     )

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
+from bnmodes.errors import UsageError
 from bnmodes.norm import BatchNorm, LayerNorm, LayerNormAxes, ModedModule, StoredVariance
 from bnmodes.protocol import Mode
 
@@ -44,6 +45,11 @@ class NormConfig:
     """Added to the variance by LayerNorm."""
     ln_axes: LayerNormAxes = "channels"
     """LayerNorm over `channels` at each position, or over `all` of a feature map."""
+
+    def validate(self) -> None:
+        for name in ("bn_epsilon", "ln_epsilon"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise UsageError(f"norm.{name} is {getattr(self, name)}, but must be above 0.")
 
     def layer(self, shape: tuple[int, ...]) -> ModedModule:
         """For features [B, *shape]."""

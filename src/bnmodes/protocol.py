@@ -241,15 +241,37 @@ def _forward(mode: Mode, params: Params, population: Population) -> Forward:
     return Forward(**asdict(mode), params=params, population=population)
 
 
-PRESETS = ("c51/none", "c51/batch", "c51/running", "c51/tracked-A")
+def pqn(act: Mode, bootstrap: Mode, predict: Mode) -> Protocol:
+    """PQN has no target network. It acts for its training and its greedy test games together, and
+    a separate evaluation uses the statistics of acting on its own rows."""
+    return Protocol(
+        predict=_forward(predict, "online", "rollout"),
+        bootstrap=_forward(bootstrap, "online", "rollout"),
+        act=_forward(act, "online", "acting+test"),
+        evaluate=_forward(act, "online", "evaluation"),
+    )
+
+
+_PQN_MODES = {
+    "pqn/released": (RUNNING, RUNNING),
+    "pqn/bootstrap-only": (RUNNING, BATCH),
+    "pqn/act-only": (BATCH, RUNNING),
+    "pqn/batch": (BATCH, BATCH),
+}
+PRESETS = ("c51/none", "c51/batch", "c51/running", "c51/tracked-A", "pqn/none", *_PQN_MODES)
 
 
 def preset(name: str, update: float = 0.01) -> Protocol:
     """A protocol by its name; `update` is the weight that predict writes with."""
     predict = Mode(statistics="batch", update=update)
+    none = Mode(statistics="none")
     if name == "c51/none":
-        none = Mode(statistics="none")
         return c51(bootstrap=none, predict=none)
+    if name == "pqn/none":
+        return pqn(act=none, bootstrap=none, predict=none)
+    if name in _PQN_MODES:
+        act, bootstrap = _PQN_MODES[name]
+        return pqn(act=act, bootstrap=bootstrap, predict=predict)
     if name == "c51/batch":
         return c51(bootstrap=BATCH, predict=predict)
     if name == "c51/running":

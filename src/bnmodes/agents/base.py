@@ -1,16 +1,18 @@
 """What the training loop asks of an agent, and how an agent asks for a forward."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from bnmodes import protocol
 from bnmodes.envs.base import Observations, Step
+from bnmodes.errors import UsageError
 from bnmodes.networks import QNetwork
 
 
@@ -53,6 +55,36 @@ def forward_as(
     """The one way an agent runs a network: the role says whose parameters and which mode."""
     forward = getattr(declared, role)
     return networks[forward.params](x, forward)
+
+
+def of_action(
+    output: Float[Tensor, "B actions atoms"], action: Int64[Tensor, " B"]
+) -> Float[Tensor, "B atoms"]:
+    """What a head says of each row's own action."""
+    index = action[:, None, None].expand(-1, 1, output.shape[-1])
+    return output.gather(1, index).squeeze(1)
+
+
+def require_between(config: Any, **bounds: tuple[int | float, int | float]) -> None:
+    """Refuse a setting outside its bounds (inclusive)."""
+    for name, (low, high) in bounds.items():
+        value = getattr(config, name)
+        if not low <= value <= high:
+            allowed = f"at least {low}" if high == math.inf else f"between {low} and {high}"
+            raise UsageError(f"{name} is {value}, but must be {allowed}.")
+
+
+def require_above_zero(config: Any, *names: str) -> None:
+    for name in names:
+        if not getattr(config, name) > 0:
+            raise UsageError(f"{name} is {getattr(config, name)}, but must be above 0.")
+
+
+def require_finite(config: Any) -> None:
+    for f in fields(config):
+        value = getattr(config, f.name)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageError(f"{f.name} is {value}, but must be a finite number.")
 
 
 @dataclass

@@ -2,13 +2,22 @@
 
 import math
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
-from bnmodes.agents.base import Means, forward_as, load_optimizer_state, optimizer_state
+from bnmodes.agents.base import (
+    Means,
+    forward_as,
+    load_optimizer_state,
+    of_action,
+    optimizer_state,
+    require_above_zero,
+    require_between,
+    require_finite,
+)
 from bnmodes.envs.base import EnvSpec, Step
 from bnmodes.errors import UsageError
 from bnmodes.networks import NormConfig, QNetwork
@@ -70,6 +79,10 @@ class C51Config:
     v_max: float = 10.0
     """Highest atom (discounted return)."""
 
+    @property
+    def env_rows(self) -> int:
+        return self.num_envs
+
     def setting(self, evaluation_rows: int) -> Setting:
         return Setting(
             rows={
@@ -95,32 +108,33 @@ class C51Config:
             notes.append("Its first moments are set from 1,024 replay rows before any bootstrap.")
         return notes
 
+    def warnings(self, total_decisions: int) -> list[str]:
+        """What is allowed, but probably not meant."""
+        if total_decisions > self.learning_starts_decisions:
+            return []
+        return [
+            f"learning starts at decision {self.learning_starts_decisions:,}, after the end of "
+            "this run (--learning-starts-decisions)"
+        ]
+
     def validate(self, evaluation_rows: int) -> None:
-        for name, low, high in (
-            ("num_envs", 1, math.inf),
-            ("batch_size", 1, math.inf),
-            ("learning_starts_decisions", 0, math.inf),
-            ("target_period_decisions", 1, math.inf),
-            ("replay_capacity", max(self.batch_size, self.num_envs), math.inf),
-            ("atoms", 2, math.inf),
-            ("gamma", 0, 1),
-            ("epsilon_start", 0, 1),
-            ("epsilon_end", 0, 1),
-            ("epsilon_decay_fraction", 0, 1),
-            ("learning_rate_end_fraction", 0, 1),
-        ):
-            if not low <= getattr(self, name) <= high:
-                bounds = f"at least {low}" if high == math.inf else f"between {low} and {high}"
-                raise UsageError(f"{name} is {getattr(self, name)}, but must be {bounds}.")
-        for name in ("updates_per_decision", "learning_rate", "adam_epsilon"):
-            if not getattr(self, name) > 0:
-                raise UsageError(f"{name} is {getattr(self, name)}, but must be above 0.")
-        for name, value in asdict(self).items():
-            if isinstance(value, float) and not math.isfinite(value):
-                raise UsageError(f"{name} is {value}, but must be a finite number.")
-        for name in ("bn_epsilon", "ln_epsilon"):
-            if not 0 < getattr(self.norm, name) < math.inf:
-                raise UsageError(f"norm.{name} is {getattr(self.norm, name)}: must be above 0.")
+        require_finite(self)
+        require_between(
+            self,
+            num_envs=(1, math.inf),
+            batch_size=(1, math.inf),
+            learning_starts_decisions=(0, math.inf),
+            target_period_decisions=(1, math.inf),
+            replay_capacity=(max(self.batch_size, self.num_envs), math.inf),
+            atoms=(2, math.inf),
+            gamma=(0, 1),
+            epsilon_start=(0, 1),
+            epsilon_end=(0, 1),
+            epsilon_decay_fraction=(0, 1),
+            learning_rate_end_fraction=(0, 1),
+        )
+        require_above_zero(self, "updates_per_decision", "learning_rate", "adam_epsilon")
+        self.norm.validate()
         if self.calibrate_target and self.norm.kind != "bn":
             raise UsageError("calibrate_target sets stored moments: only BatchNorm has them.")
         if not self.v_min < self.v_max:
@@ -232,14 +246,14 @@ class C51:
             next_logits = self._forward("bootstrap", batch.next_obs)  # [B, actions, atoms]
             next_q, next_action = self._q_values(next_logits).max(-1)
             target = categorical_projection(
-                _of_action(next_logits, next_action).softmax(-1),  # [B, atoms]
+                of_action(next_logits, next_action).softmax(-1),  # [B, atoms]
                 batch.reward,
                 batch.terminated,
                 self.support,
                 self.config.gamma,
             )
         logits = self._forward("predict", batch.obs)
-        loss = cross_entropy(target, _of_action(logits, batch.action)).mean()
+        loss = cross_entropy(target, of_action(logits, batch.action)).mean()
         self.optimizer.param_groups[0]["lr"] = self.learning_rate
         self.optimizer.zero_grad()
         loss.backward()
@@ -309,9 +323,3 @@ class C51:
     def load_networks(self, networks: dict[str, Any]) -> None:
         for name, network in self.networks.items():
             network.load_state_dict(networks[name])
-
-
-def _of_action(logits: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-    """[B, actions, atoms] → [B, atoms] of each row's action."""
-    index = action[:, None, None].expand(-1, 1, logits.shape[-1])
-    return logits.gather(1, index).squeeze(1)

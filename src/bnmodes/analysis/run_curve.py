@@ -23,7 +23,8 @@ def learning_curve(runs: list[RunFolder], path: Path) -> None:
     for run in runs:
         _draw_run(axes, run, name=run.path.name if len(runs) > 1 else "")
     games = sorted({run.spec().env for run in runs})
-    axes.set_title(f"C51 on {', '.join(games)}", **TITLE)
+    agents = sorted({run.spec().agent.upper() for run in runs})
+    axes.set_title(f"{', '.join(agents)} on {', '.join(games)}", **TITLE)
     axes.set(xlabel="decisions", ylabel="return of a game (raw)")
     axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:,g}k" if x else "0")
     axes.margins(x=0)

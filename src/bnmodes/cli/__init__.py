@@ -11,6 +11,7 @@ from bnmodes.training.run import Stopped
 
 COMMANDS: dict[str, tuple[Callable[[list[str]], None], str]] = {
     "train c51": (runs.train_c51, "train C51; the same command again goes on with a stopped run"),
+    "train pqn": (runs.train_pqn, "train PQN, in the same way"),
     "explain": (
         runs.explain_command,
         "show which statistics each forward of a run uses and writes",

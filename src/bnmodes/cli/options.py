@@ -1,30 +1,33 @@
-"""Options: what a C51 run can be told, and how words become records."""
+"""Options: what a run can be told, and how words become records."""
 
 import argparse
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 import tyro
 
-from bnmodes.agents.c51 import ARMS, C51Config, c51_config
+from bnmodes.agents import c51, pqn
+from bnmodes.agents.c51 import C51Config, c51_config
+from bnmodes.agents.pqn import PQNConfig, pqn_config
 from bnmodes.envs.registry import canonical_name, env_family
 from bnmodes.errors import UsageError
 from bnmodes.protocol import alpha
-from bnmodes.training.spec import EvaluationConfig, RunSpec
+from bnmodes.training.spec import AgentName, EvaluationConfig, RunSpec
 
 Options = TypeVar("Options")
 
+CHANGED = "-changed"
+"""Ends the label of an arm whose defining options were overridden: it is no longer that arm."""
 
-@dataclass(frozen=True)
-class C51Run:
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
     """What to run. The defaults shown are those of the game and the arm that were given."""
+
+    agent: ClassVar[AgentName]
 
     env: str = "minatar/breakout"
     """Game: minatar/breakout, atari/Pong, …; `bnmodes env list` shows all."""
-    arm: Literal[ARMS] = "bn-batch"
-    """One of the paper's arms: sets norm, protocol, projection and learning-rate schedule."""
-    alpha: str = "0.01"
-    """Tracking weight α of the arm bn-tracked; flax:0.99 gives it as Flax momentum."""
     seed: int = 0
     """The one seed that everything random comes from."""
     total_decisions: int = 300_000
@@ -33,12 +36,10 @@ class C51Run:
     """Decisions between two rows of training metrics."""
     evaluation: EvaluationConfig = EvaluationConfig(every_decisions=25_000)
     """Separate evaluation: its own environments, one full game in each."""
-    config: Annotated[C51Config, tyro.conf.arg(name="")] = c51_config("bn-batch", "minatar")
-    """The agent."""
 
     def spec(self) -> RunSpec:
         spec = RunSpec(
-            agent="c51",
+            agent=self.agent,
             env=canonical_name(self.env),
             arm=self._arm_label(),
             seed=self.seed,
@@ -51,40 +52,82 @@ class C51Run:
         return spec
 
     def _arm_label(self) -> str:
-        arms_own = c51_config(self.arm, env_family(self.env), self.alpha)
-        defining = ("protocol", "norm", "projection", "learning_rate_schedule")
-        same = all(getattr(arms_own, name) == getattr(self.config, name) for name in defining)
+        own = self.default(self.env, self.arm, self.alpha).config
+        same = all(getattr(own, name) == getattr(self.config, name) for name in self.defining)
         return self.arm if same else self.arm + CHANGED
 
 
-CHANGED = "-changed"
-"""Ends the label of an arm whose defining options were overridden: it is no longer that arm."""
+@dataclass(frozen=True, kw_only=True)
+class C51Run(RunOptions):
+    agent: ClassVar[AgentName] = "c51"
+    defining: ClassVar = ("protocol", "norm", "projection", "learning_rate_schedule")
 
+    arm: Literal[c51.ARMS] = "bn-batch"
+    """One of the paper's arms: sets norm, protocol, projection and learning-rate schedule."""
+    alpha: str = "0.01"
+    """Tracking weight α of the arm bn-tracked; flax:0.99 gives it as Flax momentum."""
+    config: Annotated[C51Config, tyro.conf.arg(name="")] = c51_config("bn-batch", "minatar")
+    """The agent."""
 
-def default_run(env: str, arm: str, tracking_alpha: str) -> C51Run:
-    """The paper's scale on Atari, a laptop's elsewhere."""
-    family = env_family(env)
-    config = c51_config(arm, family, tracking_alpha)
-    run = C51Run(env=env, arm=arm, alpha=tracking_alpha, config=config)
-    if family == "atari":
-        evaluation = EvaluationConfig()
+    @classmethod
+    def default(cls, env: str, arm: str, tracking_alpha: str) -> "C51Run":
+        """The paper's scale on Atari, a laptop's elsewhere."""
+        if tracking_alpha != cls.alpha and arm != "bn-tracked":
+            raise UsageError(f"--alpha is the weight of the arm bn-tracked; {arm} has none.")
+        family = env_family(env)
+        config = c51_config(arm, family, tracking_alpha)
+        run = cls(env=env, arm=arm, alpha=tracking_alpha, config=config)
+        if family != "atari":
+            return run
         return replace(
-            run, total_decisions=1_250_000, record_every_decisions=10_000, evaluation=evaluation
+            run,
+            total_decisions=1_250_000,
+            record_every_decisions=10_000,
+            evaluation=EvaluationConfig(),
         )
-    return run
 
 
-def default_run_of(args: list[str]) -> C51Run:
+@dataclass(frozen=True, kw_only=True)
+class PQNRun(RunOptions):
+    agent: ClassVar[AgentName] = "pqn"
+    defining: ClassVar = ("protocol", "norm", "bootstrap_source", "head")
+
+    arm: Literal[pqn.ARMS] = "bn-batch"
+    """One of the paper's arms: sets norm and protocol."""
+    alpha: str = "0.01"
+    """Weight α with which BatchNorm's loss forward writes the stored moments; flax:0.99 gives it
+    as Flax momentum."""
+    config: Annotated[PQNConfig, tyro.conf.arg(name="")] = pqn_config("bn-batch", "minatar")
+    """The agent."""
+
+    @classmethod
+    def default(cls, env: str, arm: str, online_alpha: str) -> "PQNRun":
+        """The paper's Pong diagnostic on Atari, a laptop's scale elsewhere."""
+        if online_alpha != cls.alpha and not arm.startswith("bn-"):
+            raise UsageError(f"--alpha is a weight of BatchNorm; the arm {arm} has none.")
+        family = env_family(env)
+        config = pqn_config(arm, family, online_alpha)
+        decisions = 10_000_000 if family == "atari" else 400_000
+        return cls(
+            env=env,
+            arm=arm,
+            alpha=online_alpha,
+            config=config,
+            total_decisions=decisions,
+            record_every_decisions=decisions // 100,
+            evaluation=EvaluationConfig(every_decisions=decisions),
+        )
+
+
+def default_run_of(options: type[RunOptions], args: list[str]) -> RunOptions:
     """Game and arm decide the other defaults, so they are read first."""
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for name in ("env", "arm", "alpha"):
-        first.add_argument(f"--{name}", nargs="?", default=getattr(C51Run, name))
+        first.add_argument(f"--{name}", nargs="?", default=getattr(options, name))
     known, _ = first.parse_known_args(args)
     if None in (known.env, known.arm, known.alpha):
-        return C51Run()  # an option without its value: the real parser says so
-    if known.alpha != C51Run.alpha and known.arm != "bn-tracked":
-        raise UsageError(f"--alpha is the weight of the arm bn-tracked; {known.arm} has none.")
-    return default_run(known.env, known.arm, known.alpha)
+        return options()  # an option without its value: the real parser says so
+    return options.default(known.env, known.arm, known.alpha)
 
 
 def parse(

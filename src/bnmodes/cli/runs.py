@@ -11,7 +11,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from bnmodes.cli.options import C51Run, default_run_of, parse
+from bnmodes.cli.options import C51Run, PQNRun, default_run_of, parse
 from bnmodes.envs.registry import env_family, list_envs
 from bnmodes.errors import UsageError
 from bnmodes.protocol import explain, explain_json
@@ -23,12 +23,10 @@ from bnmodes.training.watch import watch
 console = Console(soft_wrap=True, highlight=False, markup=False)
 
 
-@dataclass(frozen=True)
-class TrainC51:
-    """Train C51. The same command again goes on with a stopped run."""
+@dataclass(frozen=True, kw_only=True)
+class Train:
+    """Train an agent. The same command again goes on with a stopped run."""
 
-    run: Annotated[C51Run, tyro.conf.arg(name="")] = C51Run()
-    """What to run."""
     out: Path | None = None
     """Folder of the run; without it, a folder under runs/ named by game, arm, seed and hash."""
     checkpoint_minutes: float = 5.0
@@ -39,18 +37,33 @@ class TrainC51:
     """Where metrics go besides the run's own file."""
 
 
-@dataclass(frozen=True)
-class ExplainC51:
-    """Show the protocol of a C51 run: parameters, rows, statistics and writes of each forward."""
+@dataclass(frozen=True, kw_only=True)
+class TrainC51(Train):
+    """Train C51. The same command again goes on with a stopped run."""
 
-    run: Annotated[C51Run, tyro.conf.arg(name="")] = C51Run()
-    """What to explain."""
-    json: bool = False
-    """Print JSON for programs."""
+    run: Annotated[C51Run, tyro.conf.arg(name="")]
+    """What to run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainPQN(Train):
+    """Train PQN. The same command again goes on with a stopped run."""
+
+    run: Annotated[PQNRun, tyro.conf.arg(name="")]
+    """What to run."""
 
 
 def train_c51(args: list[str]) -> None:
-    options = parse(TrainC51, args, "bnmodes train c51", default=TrainC51(default_run_of(args)))
+    default = TrainC51(run=default_run_of(C51Run, args))
+    _train(parse(TrainC51, args, "bnmodes train c51", default))
+
+
+def train_pqn(args: list[str]) -> None:
+    default = TrainPQN(run=default_run_of(PQNRun, args))
+    _train(parse(TrainPQN, args, "bnmodes train pqn", default))
+
+
+def _train(options: TrainC51 | TrainPQN) -> None:
     if options.threads < 0:
         raise UsageError(f"threads is {options.threads}, but must be at least 0.")
     if not options.checkpoint_minutes > 0:
@@ -58,18 +71,15 @@ def train_c51(args: list[str]) -> None:
     spec = options.run.spec()
     on_atari = env_family(spec.env) == "atari"
     torch.set_num_threads(options.threads or (os.cpu_count() if on_atari else 1))
-    name = f"{spec.env.replace('/', '-')}_{spec.arm}_seed{spec.seed}_{spec.content_hash}"
+    game = spec.env.replace("/", "-")
+    name = f"{game}_{spec.agent}_{spec.arm}_seed{spec.seed}_{spec.content_hash}"
     path = options.out or Path("runs") / name
     if RunFolder(path).finished and RunFolder(path).spec() == spec:
         console.print(f"{path} is finished: nothing to do.")
         return
     print(f"training in {path}", file=sys.stderr)
-    if spec.total_decisions <= spec.config.learning_starts_decisions:
-        print(
-            f"note: learning starts at decision {spec.config.learning_starts_decisions:,}, after "
-            "the end of this run (--learning-starts-decisions)",
-            file=sys.stderr,
-        )
+    for note in spec.config.warnings(spec.total_decisions):
+        print(f"note: {note}", file=sys.stderr)
     folder = train(spec, path, checkpoint_minutes=options.checkpoint_minutes, sinks=options.sinks)
     last = [row for row in folder.metrics() if row["kind"] == "evaluation"][-1]
     console.print(
@@ -78,25 +88,44 @@ def train_c51(args: list[str]) -> None:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ExplainC51:
+    """Show the protocol of a C51 run: parameters, rows, statistics and writes of each forward."""
+
+    run: Annotated[C51Run, tyro.conf.arg(name="")]
+    """What to explain."""
+    json: bool = False
+    """Print JSON for programs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainPQN:
+    """Show the protocol of a PQN run: parameters, rows, statistics and writes of each forward."""
+
+    run: Annotated[PQNRun, tyro.conf.arg(name="")]
+    """What to explain."""
+    json: bool = False
+    """Print JSON for programs."""
+
+
 def explain_command(args: list[str]) -> None:
-    """`explain c51 …` or `explain RUN`."""
-    if args[:1] == ["c51"]:
-        options = parse(
-            ExplainC51, args[1:], "bnmodes explain c51", ExplainC51(default_run_of(args[1:]))
-        )
+    """`explain c51 …`, `explain pqn …` or `explain RUN`."""
+    agents = {"c51": (ExplainC51, C51Run), "pqn": (ExplainPQN, PQNRun)}
+    if not args:
+        raise UsageError("say what to explain: `bnmodes explain c51 …` or `bnmodes explain RUN`.")
+    if args[0] in agents:
+        explain_options, run_options = agents[args[0]]
+        default = explain_options(run=default_run_of(run_options, args[1:]))
+        options = parse(explain_options, args[1:], f"bnmodes explain {args[0]}", default)
         spec, as_json = options.run.spec(), options.json
     else:
-        if not args:
-            raise UsageError(
-                "say what to explain: `bnmodes explain c51 …` or `bnmodes explain RUN`."
-            )
         run = parse(ExplainRun, args, "bnmodes explain")
         spec, as_json = RunFolder(run.run).spec(), run.json
     setting = spec.config.setting(spec.evaluation.episodes)
     if as_json:
         print(explain_json(spec.config.protocol, setting))
         return
-    print(f"C51, arm {spec.arm}, on {spec.env}\n")
+    print(f"{spec.agent.upper()}, arm {spec.arm}, on {spec.env}\n")
     print(explain(spec.config.protocol, setting))
     print("\n" + "\n".join(spec.config.notes()))
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from bnmodes.agents.base import Agent
 from bnmodes.agents.c51 import C51
+from bnmodes.agents.pqn import PQN
 from bnmodes.envs.base import VectorEnv
 from bnmodes.envs.registry import canonical_name, make_env
 from bnmodes.streams import numpy_stream
@@ -22,7 +23,7 @@ from bnmodes.training.record import RunFolder
 from bnmodes.training.sinks import SinkName, open_sinks
 from bnmodes.training.spec import RunSpec
 
-AGENTS = {"c51": C51}
+AGENTS = {"c51": C51, "pqn": PQN}
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -81,8 +82,9 @@ class Loop:
     def __post_init__(self):
         self.num_envs = self.spec.config.num_envs
         self.evaluation_grid = self.spec.evaluation.grid(self.spec.total_decisions)
-        self.returns = np.zeros(self.num_envs)
+        self.returns = np.zeros(self.spec.config.env_rows)
         self.finished_returns: list[float] = []
+        self.finished_tests: list[float] = []
 
     def start(self) -> None:
         """From the newest checkpoint, or from the beginning."""
@@ -94,7 +96,7 @@ class Loop:
         seed = numpy_stream(self.spec.seed, "games", self.resumes).integers(2**31 - 1000)
         decision = state["decision"] if state else 0
         self.sinks = open_sinks(self.sink_names, self.spec, self.folder.path, decision)
-        self.env = make_env(self.spec.env, self.num_envs, int(seed))
+        self.env = make_env(self.spec.env, self.spec.config.env_rows, int(seed))
         self.agent = build_agent(self.spec, self.env)
         if state is None:
             self.folder.rewind_metrics(0)
@@ -109,6 +111,7 @@ class Loop:
         self.decision = state["decision"]
         self.evaluations_done = state["evaluations_done"]
         self.finished_returns = state["finished_returns"]
+        self.finished_tests = state["finished_tests"]
         self.agent.load_state(state["agent"])
         self.obs = self.env.load_state(state["env"])
         if self.env.spec.exact_resume:
@@ -125,6 +128,7 @@ class Loop:
             "metrics_bytes": self.folder.metrics_bytes(),
             "returns": self.returns,
             "finished_returns": self.finished_returns,
+            "finished_tests": self.finished_tests,
             "agent": self.agent.state(),
             "env": self.env.state(),
         }
@@ -155,20 +159,29 @@ class Loop:
         self.decision += self.num_envs
         self.returns += step.reward
         if step.game_over.any():
-            self.finished_returns += self.returns[step.game_over].tolist()
-            self.returns[step.game_over] = 0
-            self.progress.last_return = self.finished_returns[-1]
+            self._take_finished_games(step.game_over)
         every = self.spec.record_every_decisions
         if self.decision // every > before // every:
-            self._record_training()
+            self._record("train", _games(self.finished_returns) | self.agent.take_metrics())
+            self.finished_returns = []
+        if self.num_envs < len(self.returns) and self._test_bin(self.decision) > self._test_bin(
+            before
+        ):
+            self._record("test", {"bin": self._test_bin(before)} | _games(self.finished_tests))
+            self.finished_tests = []
         self.progress.update(self.decision)
 
-    def _record_training(self) -> None:
-        games = {"games": len(self.finished_returns)}
+    def _take_finished_games(self, game_over: np.ndarray) -> None:
+        """Rows beyond the training ones are greedy test games, in the acting batch with them."""
+        training, tests = game_over[: self.num_envs], game_over[self.num_envs :]
+        self.finished_returns += self.returns[: self.num_envs][training].tolist()
+        self.finished_tests += self.returns[self.num_envs :][tests].tolist()
+        self.returns[game_over] = 0
         if self.finished_returns:
-            games["return"] = float(np.mean(self.finished_returns))
-        self.finished_returns = []
-        self._record("train", games | self.agent.take_metrics())
+            self.progress.last_return = self.finished_returns[-1]
+
+    def _test_bin(self, decision: int) -> int:
+        return decision * self.spec.evaluation.test_bins // self.spec.total_decisions
 
     def _evaluate_if_due(self) -> None:
         while (
@@ -203,6 +216,12 @@ class Loop:
         self.folder.append(row)
         for sink in self.sinks:
             sink.write(row)
+
+
+def _games(returns: list[float]) -> dict[str, int | float]:
+    """Finished games only: without any there is no return to report."""
+    mean = {"return": float(np.mean(returns))} if returns else {}
+    return {"games": len(returns)} | mean
 
 
 def train(

@@ -7,7 +7,11 @@ from functools import cached_property
 from typing import Any, Literal, get_type_hints
 
 from bnmodes.agents.c51 import C51Config
+from bnmodes.agents.pqn import PQNConfig
 from bnmodes.errors import UsageError
+
+AgentName = Literal["c51", "pqn"]
+CONFIGS = {"c51": C51Config, "pqn": PQNConfig}
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,8 @@ class EvaluationConfig:
     """Full games of one evaluation, each in its own environment (number)."""
     epsilon: float = 0.001
     """Share of random actions in an evaluation."""
+    test_bins: int = 30
+    """Equal parts of the run over which finished games of greedy test environments are averaged."""
 
     def grid(self, total_decisions: int) -> list[int]:
         """When to evaluate: every so many decisions, and at the last one."""
@@ -29,7 +35,7 @@ class EvaluationConfig:
 
 @dataclass(frozen=True)
 class RunSpec:
-    agent: Literal["c51"]
+    agent: AgentName
     env: str
     arm: str
     """A label; what it stands for is in `config`. "-changed" ends one that options overrode."""
@@ -37,7 +43,7 @@ class RunSpec:
     total_decisions: int
     record_every_decisions: int
     evaluation: EvaluationConfig
-    config: C51Config
+    config: C51Config | PQNConfig
 
     def validate(self) -> None:
         for name, value, low in (
@@ -46,6 +52,7 @@ class RunSpec:
             ("seed", self.seed, 0),
             ("evaluation.every_decisions", self.evaluation.every_decisions, 1),
             ("evaluation.episodes", self.evaluation.episodes, 1),
+            ("evaluation.test_bins", self.evaluation.test_bins, 1),
         ):
             if value < low:
                 raise UsageError(f"{name} is {value}, but must be at least {low}.")
@@ -65,12 +72,12 @@ class RunSpec:
 
 
 def spec_from_json(data: dict[str, Any]) -> RunSpec:
-    return _build(RunSpec, data)
+    return _build(RunSpec, data, config=CONFIGS[data["agent"]])
 
 
-def _build(cls: type, data: dict[str, Any]) -> Any:
+def _build(cls: type, data: dict[str, Any], **known_types: type) -> Any:
     """A (nested, frozen) dataclass from what `asdict` made of it."""
-    hints = get_type_hints(cls)
+    hints = get_type_hints(cls) | known_types
     unknown = data.keys() - hints.keys()
     missing = hints.keys() - data.keys()
     if unknown or missing:

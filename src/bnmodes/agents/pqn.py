@@ -1,0 +1,344 @@
+"""PQN: Q(λ) on parallel rollouts, with neither replay nor a target network."""
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bnmodes.agents.base import (
+    Means,
+    forward_as,
+    load_optimizer_state,
+    of_action,
+    optimizer_state,
+    require_above_zero,
+    require_between,
+    require_finite,
+)
+from bnmodes.envs.base import EnvSpec, Step
+from bnmodes.errors import UsageError
+from bnmodes.networks import NormConfig, QNetwork
+from bnmodes.protocol import Protocol, Role, Setting, alpha, preset
+from bnmodes.streams import numpy_stream, torch_stream
+from bnmodes.targets import HLGauss, cross_entropy, q_lambda
+
+
+@dataclass(frozen=True)
+class PQNConfig:
+    """Every setting of the agent. The defaults are the paper's for Atari."""
+
+    protocol: Protocol = field(default_factory=lambda: preset("pqn/none"))
+    """Parameters, rows, statistics and writes of each forward."""
+    bootstrap_source: Literal["recompute", "acting-cache"] = "recompute"
+    """Next values by a bootstrap forward for each step, or the acting values kept from the rollout
+    (as released; only the last step, and truncated ones, get a bootstrap forward)."""
+    norm: NormConfig = NormConfig()
+    """The normalisation before every ReLU."""
+    torso: Literal["nature", "minatar"] = "nature"
+    """Hidden layers: three convolutions and dense 512, or one convolution and dense 128."""
+    head: Literal["scalar", "hl-gauss"] = "scalar"
+    """Regress each action's value, or its Gaussian histogram (cross-entropy)."""
+    num_envs: int = 128
+    """Environments that are learnt from (number)."""
+    test_envs: int = 8
+    """Further environments in the acting batch that act greedily and are never learnt from."""
+    rollout_steps: int = 32
+    """Decisions of each environment between updates."""
+    minibatches: int = 32
+    """Parts that a rollout is shuffled into for each epoch (number)."""
+    epochs: int = 2
+    """Passes over a rollout (number)."""
+    learning_rate: float = 2.5e-4
+    """RAdam's step size."""
+    gradient_clip: float = 10.0
+    """Largest global norm of a gradient."""
+    gamma: float = 0.99
+    """Discount of one decision."""
+    trace: float = 0.65
+    """λ of Q(λ): weight of longer returns."""
+    epsilon_start: float = 1.0
+    """Share of random actions at the first update."""
+    epsilon_end: float = 0.001
+    """Share of random actions after the decay."""
+    epsilon_decay_fraction: float = 0.1
+    """Part of the run over which ε falls linearly (fraction of all updates)."""
+    clip_rewards: bool = True
+    """Learn from the sign of each reward; reported returns stay raw."""
+    bins: int = 51
+    """Bins of the HL-Gauss head (number)."""
+    v_min: float = -10.0
+    """Lower end of the HL-Gauss head (discounted return)."""
+    v_max: float = 20.0
+    """Upper end of the HL-Gauss head (discounted return)."""
+
+    @property
+    def env_rows(self) -> int:
+        return self.num_envs + self.test_envs
+
+    @property
+    def minibatch_size(self) -> int:
+        return self.num_envs * self.rollout_steps // self.minibatches
+
+    def setting(self, evaluation_rows: int) -> Setting:
+        return Setting(
+            rows={
+                "predict": {"rollout": self.minibatch_size},
+                "bootstrap": {"rollout": self.num_envs},
+                "act": {"acting+test": self.env_rows},
+                "evaluate": {"evaluation": evaluation_rows},
+            },
+            has_target=False,
+            has_batchnorm=self.norm.kind == "bn",
+        )
+
+    def notes(self) -> list[str]:
+        """What the protocol's table cannot say."""
+        source = (
+            "Next values come from a bootstrap forward over the rows of each step."
+            if self.bootstrap_source == "recompute"
+            else "Next values are the acting forward's, kept from the rollout; only the last step "
+            "and truncated ones get a bootstrap forward."
+        )
+        return [
+            f"The acting rows are {self.num_envs} training and {self.test_envs} greedy test games "
+            "together; the test games are never learnt from.",
+            source,
+        ]
+
+    def warnings(self, total_decisions: int) -> list[str]:
+        """What is allowed, but probably not meant."""
+        per_update = self.num_envs * self.rollout_steps
+        if total_decisions >= per_update:
+            return []
+        return [f"the first update comes after {per_update:,} decisions, after the end of this run"]
+
+    def validate(self, evaluation_rows: int) -> None:
+        require_finite(self)
+        require_between(
+            self,
+            num_envs=(1, math.inf),
+            test_envs=(0, math.inf),
+            rollout_steps=(1, math.inf),
+            minibatches=(1, math.inf),
+            epochs=(1, math.inf),
+            gamma=(0, 1),
+            trace=(0, 1),
+            epsilon_start=(0, 1),
+            epsilon_end=(0, 1),
+            epsilon_decay_fraction=(0, 1),
+            bins=(2, math.inf),
+        )
+        require_above_zero(self, "learning_rate", "gradient_clip")
+        if self.num_envs * self.rollout_steps % self.minibatches:
+            raise UsageError(
+                f"a rollout of {self.num_envs} × {self.rollout_steps} transitions does not divide "
+                f"into {self.minibatches} minibatches: choose a divisor."
+            )
+        self.norm.validate()
+        if not self.v_min < self.v_max:
+            raise UsageError(f"v_min {self.v_min} must be below v_max {self.v_max}.")
+        self.protocol.validate(self.setting(evaluation_rows))
+
+
+ARMS = ("none", "ln", "bn-running", "bn-bootstrap-only", "bn-act-only", "bn-batch")
+
+
+def pqn_config(arm: str, env_family: str, online_alpha: float | str = 0.01) -> PQNConfig:
+    """The configuration of one of the paper's arms, for a family of games.
+
+    `online_alpha` is the weight with which BatchNorm's loss forward writes the stored moments.
+    """
+    if arm not in ARMS:
+        raise UsageError(f"arm '{arm}' is unknown: choose one of {', '.join(ARMS)}.")
+    config = PQNConfig()
+    if env_family != "atari":
+        config = replace(config, torso="minatar", learning_rate=5e-4)
+    if not arm.startswith("bn-"):
+        return replace(config, norm=NormConfig(kind=arm))
+    name = {"bn-running": "pqn/released"}.get(arm, f"pqn/{arm.removeprefix('bn-')}")
+    return replace(
+        config,
+        protocol=preset(name, update=alpha(online_alpha)),
+        # As in the authors' code, which stores the biased variance.
+        norm=NormConfig(kind="bn", bn_stored_variance="biased"),
+    )
+
+
+class PQN:
+    """One agent: a network, the rollout under way, an optimizer, and counters."""
+
+    def __init__(self, config: PQNConfig, env: EnvSpec, seed: int, total_decisions: int):
+        self.config = config
+        self.num_actions = env.num_actions
+        per_update = config.num_envs * config.rollout_steps
+        self.total_updates = max(1, total_decisions // per_update)
+        self.updates = 0
+        histogram = config.head == "hl-gauss"
+        self.histogram = HLGauss(config.bins, config.v_min, config.v_max) if histogram else None
+        head = (env.num_actions, config.bins) if histogram else (env.num_actions,)
+        network = QNetwork(
+            env.obs_shape,
+            head,
+            config.torso,
+            config.norm,
+            env.pixel_scale,
+            torch_stream(seed, "network"),
+        )
+        self.networks = {"online": network}
+        self.optimizer = torch.optim.RAdam(
+            network.parameters(), lr=config.learning_rate, foreach=True
+        )
+        self.action_stream = numpy_stream(seed, "exploration")
+        self.shuffle_stream = numpy_stream(seed, "shuffle")
+        self.means = Means(("loss", "predict_max_q", "mean_target", "gradient_norm"))
+        steps, envs = config.rollout_steps, config.num_envs
+        self.rollout = {
+            "obs": torch.zeros((steps, envs, *env.obs_shape), dtype=torch.uint8),
+            "successor": torch.zeros((steps, envs, *env.obs_shape), dtype=torch.uint8),
+            "action": torch.zeros((steps, envs), dtype=torch.int64),
+            "reward": torch.zeros((steps, envs)),
+            "terminated": torch.zeros((steps, envs), dtype=torch.bool),
+            "cut": torch.zeros((steps, envs), dtype=torch.bool),
+            "acting_value": torch.zeros((steps, envs)),
+        }
+        self.step = 0
+
+    def begin(self, obs: np.ndarray) -> None:
+        """New games in every environment: a rollout under way goes on with them, cut here."""
+        if self.step:
+            self.rollout["cut"][self.step - 1] = True
+
+    def act(self, obs: np.ndarray) -> np.ndarray:
+        envs = self.config.num_envs
+        with torch.no_grad():
+            values, greedy = self._q_values(self._forward("act", torch.from_numpy(obs))).max(-1)
+        self.rollout["obs"][self.step] = torch.from_numpy(obs[:envs])
+        self.rollout["acting_value"][self.step] = values[:envs]
+        actions = greedy.numpy().copy()
+        explore = self.action_stream.random(envs) < self.epsilon
+        random_actions = self.action_stream.integers(self.num_actions, size=envs)
+        actions[:envs] = np.where(explore, random_actions, actions[:envs])
+        return actions
+
+    @torch.no_grad()
+    def greedy(self, obs: np.ndarray) -> np.ndarray:
+        logits = self._forward("evaluate", torch.from_numpy(obs))
+        return self._q_values(logits).argmax(-1).numpy()
+
+    def observe(self, actions: np.ndarray, step: Step) -> None:
+        envs = self.config.num_envs
+        reward = np.sign(step.reward) if self.config.clip_rewards else step.reward
+        for name, rows in (
+            ("action", actions),
+            ("reward", reward),
+            ("terminated", step.terminated),
+            ("cut", step.game_over),
+            ("successor", step.successor),
+        ):
+            self.rollout[name][self.step] = torch.from_numpy(rows[:envs])
+        self.step += 1
+
+    def learn(self) -> None:
+        if self.step < self.config.rollout_steps:
+            return
+        targets = self._targets()
+        obs, action = self.rollout["obs"].flatten(0, 1), self.rollout["action"].flatten()
+        targets = targets.flatten()
+        for _ in range(self.config.epochs):
+            order = torch.from_numpy(self.shuffle_stream.permutation(len(action)))
+            for rows in order.split(self.config.minibatch_size):
+                self._descend(obs[rows], action[rows], targets[rows])
+        self.updates += 1
+        self.step = 0
+
+    def _targets(self) -> Tensor:
+        """[steps, envs]"""
+        rollout, config = self.rollout, self.config
+        return q_lambda(
+            rollout["reward"],
+            self._next_values(),
+            rollout["terminated"],
+            rollout["cut"],
+            config.gamma,
+            config.trace,
+        )
+
+    @torch.no_grad()
+    def _next_values(self) -> Tensor:
+        """max Q of the true successor of each step, [steps, envs]."""
+        if self.config.bootstrap_source == "recompute":
+            return torch.stack([self._bootstrap(step) for step in range(self.step)])
+        cut, acting = self.rollout["cut"], self.rollout["acting_value"]
+        values = acting.roll(-1, dims=0)
+        values[-1] = self._bootstrap(self.step - 1)
+        # After a truncation the next acting value is another game's.
+        for step in (cut[:-1] & ~self.rollout["terminated"][:-1]).any(1).nonzero()[:, 0].tolist():
+            values[step] = torch.where(cut[step], self._bootstrap(step), values[step])
+        return values
+
+    def _bootstrap(self, step: int) -> Tensor:
+        q = self._q_values(self._forward("bootstrap", self.rollout["successor"][step]))
+        return q.amax(-1)
+
+    def _descend(self, obs: Tensor, action: Tensor, target: Tensor) -> None:
+        output = self._forward("predict", obs)
+        if self.histogram is None:
+            chosen = output.gather(1, action[:, None]).squeeze(1)
+            loss = 0.5 * (chosen - target).square().mean()
+        else:
+            chosen = of_action(output, action)  # [B, bins]
+            loss = cross_entropy(self.histogram.encode(target), chosen).mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(
+            self.networks["online"].parameters(), self.config.gradient_clip
+        )
+        self.optimizer.step()
+        predicted_q = self._q_values(output.detach()).amax(-1)
+        self.means.add(loss.detach(), predicted_q.mean(), target.mean(), norm)
+
+    def _forward(self, role: Role, obs: Tensor) -> Tensor:
+        return forward_as(role, self.config.protocol, self.networks, obs)
+
+    def _q_values(self, output: Tensor) -> Tensor:
+        """[B, actions]"""
+        return output if self.histogram is None else self.histogram.decode(output.softmax(-1))
+
+    @property
+    def epsilon(self) -> float:
+        config = self.config
+        decay = config.epsilon_decay_fraction * self.total_updates
+        done = min(1.0, self.updates / decay) if decay else 1.0
+        return config.epsilon_start + done * (config.epsilon_end - config.epsilon_start)
+
+    def take_metrics(self) -> dict[str, float]:
+        settings = {"epsilon": self.epsilon, "learning_rate": self.config.learning_rate}
+        return self.means.take() | settings | {"updates": float(self.updates)}
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "updates": self.updates,
+            "step": self.step,
+            "rollout": self.rollout,
+            "networks": {name: dict(net.state_dict()) for name, net in self.networks.items()},
+            "optimizer": optimizer_state(self.optimizer),
+            "action_stream": self.action_stream.bit_generator.state,
+            "shuffle_stream": self.shuffle_stream.bit_generator.state,
+            "means": {"sums": self.means.sums, "count": self.means.count},
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        self.updates, self.step = state["updates"], state["step"]
+        for name, tensor in self.rollout.items():
+            tensor.copy_(state["rollout"][name])
+        self.load_networks(state["networks"])
+        load_optimizer_state(self.optimizer, state["optimizer"])
+        self.action_stream.bit_generator.state = state["action_stream"]
+        self.shuffle_stream.bit_generator.state = state["shuffle_stream"]
+        self.means.sums, self.means.count = state["means"]["sums"], state["means"]["count"]
+
+    def load_networks(self, networks: dict[str, Any]) -> None:
+        self.networks["online"].load_state_dict(networks["online"])

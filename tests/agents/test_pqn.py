@@ -1,0 +1,288 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from bnmodes.agents.pqn import ARMS, PQN, pqn_config
+from bnmodes.envs.probe import PROBES
+from bnmodes.envs.registry import make_env
+from bnmodes.errors import UsageError
+from bnmodes.protocol import BATCH, RUNNING
+
+SMALL = {"num_envs": 6, "test_envs": 2, "rollout_steps": 8, "minibatches": 4}
+COMBINATIONS = {
+    "bn-running": (RUNNING, RUNNING),
+    "bn-bootstrap-only": (RUNNING, BATCH),
+    "bn-act-only": (BATCH, RUNNING),
+    "bn-batch": (BATCH, BATCH),
+}
+
+
+def build(
+    arm="bn-batch", env="minatar/breakout", total_decisions=2000, alpha=0.01, seed=0, **changes
+):
+    config = replace(pqn_config(arm, "minatar", alpha), **(SMALL | changes))
+    config.validate(evaluation_rows=10)
+    games = make_env(env, config.env_rows, seed=0)
+    return PQN(config, games.spec, seed=0, total_decisions=total_decisions), games
+
+
+def play(agent: PQN, games, steps: int, obs=None) -> np.ndarray:
+    obs = games.reset() if obs is None else obs
+    for _ in range(steps):
+        actions = agent.act(obs)
+        step = games.step(actions)
+        agent.observe(actions, step)
+        agent.learn()
+        obs = step.obs
+    return obs
+
+
+def parameters(agent: PQN) -> list[torch.Tensor]:
+    return [p.detach().clone() for p in agent.networks["online"].parameters()]
+
+
+def equal(a, b) -> bool:
+    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize("arm", COMBINATIONS)
+@pytest.mark.parametrize("role", ["act", "bootstrap", "predict"])
+def test_each_role_depends_on_what_its_combination_declares(arm, role):
+    act, bootstrap = COMBINATIONS[arm]
+    mode = {"act": act, "bootstrap": bootstrap, "predict": BATCH}[role]
+    rng = np.random.default_rng(0)
+    x, others = (
+        torch.from_numpy(rng.integers(0, 2, (8, 4, 10, 10)).astype(np.uint8)) for _ in range(2)
+    )
+
+    def first_row(rows, shift=0.0):
+        agent, _ = build(arm)
+        for module in agent.networks["online"].norms:
+            module.mean.add_(shift)
+            module.variance.mul_(1 + shift)
+        before = [b.clone() for b in agent.networks["online"].buffers()]
+        y = agent._forward(role, rows).detach()[0]
+        return y, equal(before, agent.networks["online"].buffers())
+
+    y, unwritten = first_row(x)
+    stored_matter = not torch.equal(y, first_row(x, shift=1.0)[0])
+    mates_matter = not torch.allclose(y, first_row(torch.cat([x[:1], others[1:]]))[0], atol=1e-6)
+    assert stored_matter == (mode is RUNNING)
+    assert mates_matter == (mode is BATCH)
+    assert unwritten == (role != "predict")
+
+
+def test_in_batch_batch_nothing_depends_on_stored_moments():
+    """Two very different weights of the stored moments: one and the same trajectory."""
+    trajectories = []
+    for alpha in (0.001, 0.9):
+        agent, games = build("bn-batch", alpha=alpha)
+        obs = play(agent, games, steps=40)
+        trajectories.append([*parameters(agent), torch.from_numpy(obs)])
+    assert agent.updates == 5
+    assert equal(*trajectories)
+
+
+@pytest.mark.parametrize("arm", ["bn-running", "bn-act-only", "bn-bootstrap-only"])
+def test_elsewhere_the_weight_of_the_stored_moments_matters(arm):
+    trajectories = []
+    for alpha in (0.001, 0.9):
+        agent, games = build(arm, alpha=alpha)
+        play(agent, games, steps=40)
+        trajectories.append(parameters(agent))
+    assert not equal(*trajectories)
+
+
+def values_of(source: str, arm: str, env: str, **changes):
+    """Next values of one rollout, and which of them count (a terminated step's do not)."""
+    agent, games = build(arm, env, bootstrap_source=source, **changes)
+    obs = games.reset()
+    for _ in range(agent.config.rollout_steps):
+        actions = agent.act(obs)
+        step = games.step(actions)
+        agent.observe(actions, step)
+        obs = step.obs
+    return agent._next_values(), ~agent.rollout["terminated"]
+
+
+@pytest.mark.parametrize("env", ["minatar/breakout", "probe/truncation"])
+@pytest.mark.parametrize(
+    ("arm", "changes", "same"),
+    [
+        ("bn-running", {}, True),
+        ("ln", {}, True),
+        ("bn-batch", {"test_envs": 0}, True),
+        # 8 rows acted together, 6 are bootstrapped: other rows, other moments.
+        ("bn-batch", {}, False),
+        # The cache holds what acting computed, whatever bootstrap declares.
+        ("bn-bootstrap-only", {}, False),
+    ],
+)
+def test_the_acting_cache_is_a_recomputation_only_of_the_same_rows_in_the_same_mode(
+    env, arm, changes, same
+):
+    if env == "probe/truncation" and not same:
+        pytest.skip("all its rows are the same, so their moments are too")
+    cached, counts = values_of("acting-cache", arm, env, **changes)
+    recomputed, _ = values_of("recompute", arm, env, **changes)
+    assert torch.allclose(cached[counts], recomputed[counts], atol=1e-5) is same
+
+
+def test_after_a_truncation_the_cache_does_not_use_the_next_game():
+    """Every fifth step truncates: there the next acting value belongs to a new game."""
+    agent, games = build("ln", "probe/truncation", bootstrap_source="acting-cache")
+    obs = games.reset()
+    for _ in range(8):
+        actions = agent.act(obs)
+        step = games.step(actions)
+        agent.observe(actions, step)
+        obs = step.obs
+    assert agent.rollout["cut"][4].all()
+    agent.rollout["acting_value"][5] = 99.0
+    values = agent._next_values()
+    assert (values[4] < 50).all()
+    assert (agent._targets()[:5] < 50).all()
+
+
+def test_test_rows_act_greedily_and_are_never_learnt_from():
+    agent, games = build("ln")
+    obs = games.reset()
+    actions = agent.act(obs)
+    with torch.no_grad():
+        greedy = agent._forward("act", torch.from_numpy(obs)).argmax(-1).numpy()
+    assert agent.epsilon == 1.0
+    assert (actions[6:] == greedy[6:]).all()
+    runs = []
+    for reward in (0.0, 1000.0):
+        agent, games = build("ln", clip_rewards=False)
+        obs = games.reset()
+        for _ in range(16):
+            actions = agent.act(obs)
+            step = games.step(actions)
+            step.reward[6:] = reward
+            agent.observe(actions, step)
+            agent.learn()
+            obs = step.obs
+        runs.append(parameters(agent))
+    assert agent.updates == 2
+    assert equal(*runs)
+
+
+def test_an_update_is_epochs_times_minibatches_steps_over_every_transition(monkeypatch):
+    agent, games = build(epochs=3)
+    seen = []
+    descend = agent._descend
+
+    def watched(obs, action, target):
+        seen.append(target)
+        descend(obs, action, target)
+
+    monkeypatch.setattr(agent, "_descend", watched)
+    play(agent, games, steps=8)
+    assert len(seen) == 3 * 4
+    epochs = [torch.cat(seen[i : i + 4]) for i in range(0, 12, 4)]
+    assert all(torch.equal(e.sort().values, epochs[0].sort().values) for e in epochs)
+    assert not torch.equal(epochs[0], epochs[1]), "each epoch has its own order"
+
+
+def test_epsilon_falls_linearly_in_updates_over_its_part_of_the_run():
+    agent, _ = build(total_decisions=48 * 100)
+    assert agent.total_updates == 100
+    epsilons = []
+    for agent.updates in (0, 5, 10, 50):
+        epsilons.append(agent.epsilon)
+    assert epsilons == pytest.approx([1.0, 0.5005, 0.001, 0.001])
+
+
+def test_the_gradient_is_clipped():
+    moved = []
+    for clip in (10.0, 1e-9):
+        agent, games = build("none", gradient_clip=clip, learning_rate=1.0)
+        before = parameters(agent)
+        play(agent, games, steps=8)
+        pairs = zip(parameters(agent), before, strict=True)
+        moved.append(max((a - b).abs().max().item() for a, b in pairs))
+    assert moved[1] < moved[0]
+
+
+def test_the_papers_hyperparameters():
+    config = pqn_config("bn-running", "atari")
+    assert (config.num_envs, config.test_envs, config.rollout_steps) == (128, 8, 32)
+    assert (config.minibatches, config.epochs, config.minibatch_size) == (32, 2, 128)
+    assert (config.learning_rate, config.gradient_clip) == (2.5e-4, 10.0)
+    assert (config.gamma, config.trace) == (0.99, 0.65)
+    assert (config.epsilon_start, config.epsilon_end, config.epsilon_decay_fraction) == (
+        1,
+        0.001,
+        0.1,
+    )
+    assert config.norm.bn_stored_variance == "biased"
+    assert config.protocol.predict.update == 0.01
+    assert (config.bins, config.v_min, config.v_max) == (51, -10, 20)
+    for arm in ARMS:
+        pqn_config(arm, "atari").validate(evaluation_rows=10)
+
+
+def test_what_does_not_divide_is_refused():
+    with pytest.raises(UsageError, match="does not divide into 5 minibatches"):
+        replace(pqn_config("ln", "atari"), minibatches=5).validate(evaluation_rows=10)
+
+
+PROBE_SETTINGS = {
+    "gamma": 0.9,
+    "clip_rewards": False,
+    "num_envs": 32,
+    "test_envs": 2,
+    "rollout_steps": 4,
+    "minibatches": 2,
+    "learning_rate": 2e-3,
+    "epsilon_end": 0.5,
+    "trace": 0.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("probe", "arm", "head"),
+    [
+        ("bandit", "bn-batch", "scalar"),
+        ("terminal-reward", "bn-batch", "scalar"),
+        ("chain", "ln", "scalar"),
+        ("chain", "ln", "hl-gauss"),
+        ("truncation", "ln", "scalar"),
+        ("truncation", "bn-batch", "hl-gauss"),
+    ],
+)
+def test_learned_values_are_right_on_the_probes(probe, arm, head):
+    """λ is 0, because Q(λ) follows the exploring actions. Values are read beside the rollout's own
+    rows, because batch statistics belong to a mixture of states."""
+    agent, games = build(
+        arm, f"probe/{probe}", total_decisions=32 * 4 * 250, head=head, **PROBE_SETTINGS
+    )
+    play(agent, games, steps=4 * 250)
+    observations, true_q = PROBES[probe].true_values(gamma=0.9)
+    np.testing.assert_allclose(values_among_rollout(agent, observations), true_q, atol=0.3)
+
+
+@torch.no_grad()
+def values_among_rollout(agent: PQN, observations: np.ndarray) -> np.ndarray:
+    rows = torch.cat([torch.from_numpy(observations), agent.rollout["obs"].flatten(0, 1)])
+    return agent._q_values(agent._forward("act", rows))[: len(observations)].numpy()
+
+
+def test_batch_statistics_learn_the_chain_from_many_rows_of_one_population():
+    """Recomputed successors hold the dark observation after the end, which no acting row is: on a
+    chain of four states that is another population, and values shift. The acting cache has none."""
+    agent, games = build(
+        "bn-batch",
+        "probe/chain",
+        bootstrap_source="acting-cache",
+        total_decisions=128 * 2 * 400,
+        **(PROBE_SETTINGS | {"num_envs": 128, "rollout_steps": 2}),
+    )
+    play(agent, games, steps=2 * 300)
+    observations, true_q = PROBES["chain"].true_values(gamma=0.9)
+    q = values_among_rollout(agent, observations)
+    np.testing.assert_allclose(q, true_q, atol=0.3)
+    assert (q.argmax(-1)[1:] == 1).all()
