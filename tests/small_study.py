@@ -27,9 +27,9 @@ def small_study(**changes) -> Study:
         ),
         "games": ("minatar/breakout", "probe/chain"),
         "seeds": (0, 1),
-        "total_decisions": 600,
+        "total_decisions": 900,
         "record_every_decisions": 100,
-        "evaluation": EvaluationConfig(every_decisions=200, episodes=2),
+        "evaluation": EvaluationConfig(every_decisions=300, episodes=2),
         "reference": "C51",
     }
     return Study(**(options | changes))
@@ -38,5 +38,7 @@ def small_study(**changes) -> Study:
 if __name__ == "__main__":
     stop = StopRequest()
     with stop.listening():
-        book = run_study(small_study(), Path(sys.argv[1]), LocalLauncher(2), stop)
+        book = run_study(
+            small_study(), Path(sys.argv[1]), LocalLauncher(2, checkpoint_minutes=0.2 / 60), stop
+        )
     sys.exit(1 if book.failed else 0)

@@ -7,6 +7,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from bnmodes.analysis import figures
+from bnmodes.analysis.findings import contrasts
 from bnmodes.analysis.numbers import StudyNumbers, comparable, series_of
 from bnmodes.analysis.scores import auc, collect, final, normalised
 from bnmodes.analysis.statistics import bootstrap, curve, iqm, percent_of_reference
@@ -164,8 +165,23 @@ def test_missing_runs_are_an_error_or_are_noted_on_every_figure():
     )
     with pytest.raises(UsageError, match="2 runs of arm 'LN' missing"):
         figures.all_figures(results)
-    for figure in figures.all_figures(results, True, resamples=RESAMPLES).values():
-        assert notes(figure) == ["2 of 30 runs missing"]
+    compared = "; only seeds that every arm has are compared"
+    for name, figure in figures.all_figures(results, True, resamples=RESAMPLES).items():
+        assert notes(figure) == ["2 of 30 runs missing" + ("" if "game" in name else compared)]
+
+
+def test_arms_are_compared_on_the_seeds_that_all_of_them_have():
+    """Else an arm's IQM would weigh games by how many of its runs happen to be there."""
+    results = synthetic_results(
+        minatar_study(),
+        is_missing=lambda run: run.arm == "LN" and run.game == "minatar/breakout" and run.seed > 0,
+    )
+    numbers = StudyNumbers(results, allow_missing=True, resamples=RESAMPLES)
+    present = {arm.name: ~np.isnan(numbers.values(arm, "final")) for arm in numbers.arms}
+    assert present["LN"].sum(1).tolist() == [1, 3]
+    assert all((present["LN"] == other).all() for other in present.values())
+    verdicts = {contrast.verdict for contrast in contrasts(numbers)}
+    assert verdicts == {"one seed: no interval"}, "a game with one seed has no spread to resample"
 
 
 def test_a_note_counts_the_runs_of_its_own_figure():
@@ -175,7 +191,9 @@ def test_a_note_counts_the_runs_of_its_own_figure():
     numbers = StudyNumbers(results, allow_missing=True, resamples=RESAMPLES)
     assert notes(figures.draw_per_game(numbers, 8.0)) == ["130 of 390 runs missing"]
     assert notes(figures.draw_per_game(numbers, 4.0)) == []
-    assert notes(figures.draw_scaling(numbers)) == ["130 of 2,340 runs missing"]
+    assert notes(figures.draw_scaling(numbers)) == [
+        "130 of 2,340 runs missing; only seeds that every arm has are compared"
+    ]
 
 
 def test_arms_are_compared_on_the_games_that_all_of_them_have():
@@ -200,7 +218,7 @@ def test_no_game_with_all_arms_is_a_clear_error():
     results = synthetic_results(
         minatar_study(), is_missing=lambda run: (run.arm == "LN") == (run.game[8] == "b")
     )
-    with pytest.raises(UsageError, match="no game of study small has a finished run of every arm"):
+    with pytest.raises(UsageError, match="no game and seed of study small has a finished run"):
         figures.c51_bars(results, allow_missing=True)
 
 

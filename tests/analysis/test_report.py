@@ -19,7 +19,7 @@ from bnmodes.analysis.findings import (
     false_alarms,
     summary,
 )
-from bnmodes.analysis.numbers import StudyNumbers
+from bnmodes.analysis.numbers import StudyNumbers, comparable
 from bnmodes.analysis.report import write_report
 from bnmodes.analysis.scores import auc, collect, final, normalised
 from bnmodes.analysis.statistics import (
@@ -160,7 +160,7 @@ def test_numbers_on_the_page_are_the_statistics(report, open_page):
     shown = cells(open_page(path))
     table = "mnih2015" if results.study.is_atari else "wang2016"
     scores = {
-        arm.name: normalised(results, arm.name, table=table, allow_missing=True)
+        arm.name: normalised(comparable(results), arm.name, table=table, allow_missing=True)
         for arm in results.study.arms
     }
     seen = 0

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -24,8 +23,18 @@ from bnmodes.training.run import StopRequest, train
 from small_study import small_study
 
 
-def run_here(study, root, jobs=2):
-    return run_study(study, root, LocalLauncher(jobs), StopRequest())
+def run_here(study, root):
+    return run_study(study, root, LocalLauncher(2), StopRequest())
+
+
+def half_done(root: Path) -> list[RunFolder]:
+    folders = [RunFolder(run_path(root, run)) for run in small_study().runs]
+    return [f for f in folders if f.metrics_path.exists() and not f.finished]
+
+
+def times_resumed(root: Path) -> int:
+    marks = [run_path(root, run) / "done.json" for run in small_study().runs]
+    return sum(json.loads(mark.read_text())["resumes"] for mark in marks)
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +121,32 @@ def test_a_failing_run_is_tried_twice_and_reported_while_the_others_go_on(tmp_pa
     assert "the reason" in capsys.readouterr().out
 
 
+def test_a_run_that_was_stopped_and_then_fails_is_still_tried_again(tmp_path):
+    endings = ["stopped", "failed", "ended"]
+    launcher = ScriptedLauncher(lambda run, nth: endings[nth - 1])
+    study = small_study(games=("minatar/breakout",), seeds=(0,))
+    book = run_study(study, tmp_path, launcher, StopRequest())
+    assert len(book.done) == 2
+    assert not book.failed
+
+
+def test_arms_of_one_seed_and_game_come_together(tmp_path):
+    launcher = ScriptedLauncher(lambda run, nth: "ended")
+    run_study(small_study(), tmp_path, launcher, StopRequest())
+    assert [(run.seed, run.game) for run in launcher.submitted] == sorted(
+        (run.seed, run.game) for run in small_study().runs
+    )
+
+
+def test_a_kill_while_a_folder_is_claimed_does_not_block_it(tmp_path):
+    study = small_study(games=("probe/chain",), seeds=(0,), total_decisions=60)
+    path = run_path(tmp_path, study.runs[0])
+    path.mkdir(parents=True)
+    (path / "lock").touch()
+    (path / "spec.json.0123.tmp").write_text("{")
+    assert len(run_here(study, tmp_path).done) == 2
+
+
 def test_a_run_that_fails_once_is_done_in_the_end(tmp_path):
     launcher = ScriptedLauncher(lambda run, nth: "failed" if nth == 1 else "ended")
     book = run_study(small_study(), tmp_path, launcher, StopRequest())
@@ -124,6 +159,7 @@ def test_a_real_failure_keeps_its_log(tmp_path, monkeypatch):
     broken = run_path(tmp_path, study.runs[0])
     broken.mkdir(parents=True)
     (broken / "spec.json").write_text("not JSON")
+    (broken / "metrics.jsonl").write_text("")
     book = run_here(study, tmp_path)
     assert book.failed == [study.runs[0]]
     assert "is damaged" in log_path(tmp_path, study.runs[0]).read_text()
@@ -131,20 +167,10 @@ def test_a_real_failure_keeps_its_log(tmp_path, monkeypatch):
 
 
 def test_two_launchers_on_one_folder_share_the_work(tmp_path, undisturbed):
-    books = []
-
-    def launch():
-        books.append(run_study(small_study(), tmp_path, LocalLauncher(1), StopRequest()))
-
-    threads = [threading.Thread(target=launch) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [len(book.done) for book in books] == [8, 8]
-    assert [book.failed for book in books] == [[], []]
-    marks = [run_path(tmp_path, run) / "done.json" for run in small_study().runs]
-    assert [json.loads(mark.read_text())["resumes"] for mark in marks] == [0] * 8
+    command = [sys.executable, small_study_module.__file__, str(tmp_path)]
+    launchers = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(2)]
+    assert [launcher.wait() for launcher in launchers] == [0, 0]
+    assert times_resumed(tmp_path) == 0, "no run was begun by one and gone on with by the other"
     assert same_results(tmp_path, undisturbed)
 
 
@@ -154,12 +180,21 @@ def same_results(a: Path, b: Path) -> bool:
 
 
 def test_a_stop_keeps_everything_and_the_same_call_goes_on(tmp_path, undisturbed):
-    study = replace(small_study(), total_decisions=600)
     stop = StopRequest()
-    threading.Timer(4.0, lambda: setattr(stop, "requested", True)).start()
-    run_study(study, tmp_path, LocalLauncher(2), stop)
-    assert not any(RunFolder(run_path(tmp_path, run)).in_use() for run in study.runs)
-    run_here(study, tmp_path)
+
+    def stop_when_half_done():
+        while not half_done(tmp_path):
+            time.sleep(0.02)
+        stop.requested = True
+
+    threading.Thread(target=stop_when_half_done).start()
+    book = run_study(small_study(), tmp_path, LocalLauncher(2), stop)
+    assert half_done(tmp_path)
+    assert not book.running
+    assert len(book.done) + len(book.waiting) == 8
+    assert not any(RunFolder(run_path(tmp_path, run)).in_use() for run in small_study().runs)
+    run_here(small_study(), tmp_path)
+    assert times_resumed(tmp_path) > 0
     assert same_results(tmp_path, undisturbed)
 
 
@@ -176,23 +211,27 @@ def kill(pid: int) -> None:
 
 
 def test_killing_launcher_and_workers_at_random_moments_changes_no_result(tmp_path, undisturbed):
-    dice = random.Random(1)
+    dice, interrupted = random.Random(1), 0
     command = [sys.executable, small_study_module.__file__, str(tmp_path)]
     for victim in ("worker", "launcher", "worker", "launcher", "none"):
         launcher = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         if victim == "none":
             assert launcher.wait() == 0
             break
-        while launcher.poll() is None and not workers_of(tmp_path):
-            time.sleep(0.05)
-        time.sleep(2 + 3 * dice.random())
+        while launcher.poll() is None and not half_done(tmp_path):
+            time.sleep(0.02)
+        time.sleep(dice.random())
         if victim == "worker":
             for pid in workers_of(tmp_path):
                 kill(pid)
-            time.sleep(dice.random())
+            interrupted += len(half_done(tmp_path))
+            time.sleep(2 * dice.random())
+        interrupted += len(half_done(tmp_path))
         launcher.kill()
         launcher.wait()
         assert all_gone(tmp_path), "workers stop with their launcher"
+    assert interrupted > 0
+    assert times_resumed(tmp_path) > 0
     assert same_results(tmp_path, undisturbed)
 
 
@@ -219,7 +258,7 @@ def test_results_are_tidy_and_say_what_is_missing(undisturbed):
 
 
 def test_a_folder_of_another_study_or_of_something_else_is_refused(undisturbed, tmp_path):
-    other = small_study(name="other", total_decisions=601)
+    other = small_study(name="other", total_decisions=901)
     with pytest.raises(UsageError, match=r"no finished run of study other.*it holds small"):
         gather(other, undisturbed)
     (tmp_path / "thesis.txt").write_text("mine")

@@ -6,6 +6,7 @@ import pytest
 from bnmodes.studies import catalogue
 from bnmodes.studies.results import run_path
 from bnmodes.training.record import RunFolder
+from bnmodes.training.run import train
 from small_study import small_study
 
 STUDY = small_study(games=("minatar/breakout",), total_decisions=400)
@@ -32,6 +33,8 @@ def test_the_way_from_a_study_to_its_page(run, tmp_path):
     code, out, _ = run("study", "report", "small", "--out", root, "--allow-missing")
     assert code == 0
     assert "<html" in (root / "small.html").read_text()
+    assert run("study", "report", "small", "--out", root, "--seeds", 0)[0] == 0
+    assert (root / "small-part.html").exists()
     suffixes = {path.suffix for path in (root / "small-figures").iterdir()}
     assert suffixes == {".png", ".pdf", ".svg"}
 
@@ -69,6 +72,26 @@ def test_show_tells_size_sharing_and_time(run):
     assert "234 with paper-b" in out
     _, out, _ = run("study", "list")
     assert "2340" in out
+    assert "memory 8.0 GB a process" in run("study", "show", "paper-a", "--no-estimate")[1]
+
+
+def test_a_finished_run_with_torn_metrics_is_a_sentence_that_helps(run, tmp_path):
+    study = STUDY.restricted(seeds=[0])
+    for a_run in study.runs:
+        train(a_run.spec, run_path(tmp_path, a_run), show_progress=False)
+    metrics = run_path(tmp_path, study.runs[0]) / "metrics.jsonl"
+    whole = metrics.read_bytes()
+    for torn in (whole[:-20], b"\xff" + whole):
+        metrics.write_bytes(torn)
+        for command in ("export", "report"):
+            code, _, err = run("study", command, "small", "--seeds", 0, "--out", tmp_path)
+            assert code == 2
+            assert "delete the run's folder" in err
+    metrics.write_bytes(whole)
+    (metrics.parent / "spec.json").write_text("")
+    code, _, err = run("study", "report", "small", "--seeds", 0, "--out", tmp_path)
+    assert code == 2
+    assert "is damaged" in err
 
 
 @pytest.mark.parametrize(
@@ -82,6 +105,8 @@ def test_show_tells_size_sharing_and_time(run):
         (["status", "small", "--out", "nowhere"], "holds no results"),
         (["report", "small", "--out", "nowhere"], "holds no results"),
         (["export", "small", "--out", "nowhere"], "holds no results"),
+        (["clean", "small", "--out", "nowhere"], "holds no results"),
+        (["run", "small", "--checkpoint-minutes", "-1"], "must be 0 or more"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(run, args, words):

@@ -47,6 +47,6 @@ def test_sinks_do_not_change_the_run(tmp_path):
 
 
 def test_a_missing_package_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "wandb", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'bnmodes\[wandb\]'"):
         open_sinks(("wandb",), make_spec(), tmp_path, 0)

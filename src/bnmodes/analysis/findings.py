@@ -44,9 +44,9 @@ def contrasts(numbers: StudyNumbers) -> list[Contrast]:
 
 
 def _shared_seeds(numbers: StudyNumbers, arm: Arm, other: Arm) -> int:
-    """Of the game that has most."""
+    """Of the game that has fewest: there the resampling knows least."""
     both = numbers.values(arm, "final") + numbers.values(other, "final")
-    return int((~np.isnan(both)).sum(-1).max())
+    return int((~np.isnan(both)).sum(-1).min())
 
 
 def verdict_of(difference: Interval, seeds: int) -> str:
@@ -113,8 +113,8 @@ def _best_utds(numbers: StudyNumbers, measure: str) -> str:
 
 def _limits(numbers: StudyNumbers, found: Sequence[Contrast]) -> list[str]:
     """What the reader should hold against the sentences above."""
-    study = numbers.compared.study
-    seeds, games = len(study.seeds), len(study.games)
+    games = len(numbers.compared.study.games)
+    seeds = min((_shared_seeds(numbers, c.arm, c.other) for c in found), default=0)
     if seeds < 2 or not found:
         return []
     return [

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
+import polars as pl
 from jaxtyping import Float
 
 from bnmodes.analysis.scores import HumanTable, Scores, auc, collect, final, normalised
@@ -19,6 +20,7 @@ from bnmodes.analysis.statistics import (
     percent_of_reference,
     probability_of_improvement,
 )
+from bnmodes.envs.registry import canonical_name
 from bnmodes.errors import UsageError
 from bnmodes.studies.results import StudyResults
 from bnmodes.studies.spec import Arm
@@ -60,30 +62,36 @@ def short_name(arm: Arm) -> str:
 
 
 def comparable(results: StudyResults) -> StudyResults:
-    """Arms with any run, on the games where each of these arms has one.
+    """Arms with any run, and of these only the (game, seed) pairs that every one of them has.
 
-    An aggregate over other games answers another question, so all arms get the same ones.
+    An aggregate over other games or seeds answers another question, so all arms get the same ones.
     """
     study = results.study
     gone = {(run.arm, run.game, run.seed) for run in results.missing}
-    games_of = {
-        arm.name: [
-            game
+    there = {
+        arm.name: {
+            (game, seed)
             for game in study.games
-            if any((arm.name, game, seed) not in gone for seed in study.seeds)
-        ]
+            for seed in study.seeds
+            if (arm.name, game, seed) not in gone
+        }
         for arm in study.arms
     }
-    arms = [name for name, games in games_of.items() if games]
-    games = [game for game in study.games if all(game in games_of[name] for name in arms)]
-    if not arms or not games:
+    arms = [name for name, pairs in there.items() if pairs]
+    common = set.intersection(*(there[name] for name in arms)) if arms else set()
+    games = [game for game in study.games if any(game == where for where, _ in common)]
+    if not games:
         raise UsageError(
-            f"no game of study {study.name} has a finished run of every arm: let it run on, or "
-            "choose fewer arms."
+            f"no game and seed of study {study.name} has a finished run of every arm: let it run "
+            "on, or choose fewer arms."
         )
     kept = study.restricted(arms=arms, games=games)
-    missing = tuple(run for run in results.missing if run.arm in arms and run.game in games)
-    return replace(results, study=kept, missing=missing)
+    left_out = tuple(run for run in kept.runs if (run.game, run.seed) not in common)
+    frame = results.frame
+    for run in left_out:
+        is_run = (pl.col("game") == canonical_name(run.game)) & (pl.col("seed") == run.seed)
+        frame = frame.filter(~is_run)
+    return replace(results, study=kept, frame=frame, missing=left_out)
 
 
 class StudyNumbers:
@@ -179,6 +187,8 @@ class StudyNumbers:
         used = len(self.compared.study.games)
         if compares_games and used < len(study.games):
             notes.append(f"{used} of {len(study.games)} games compared")
+        elif compares_games and self.compared.missing:
+            notes.append("only seeds that every arm has are compared")
         return "; ".join(notes)
 
     def _collect(self, arm: str) -> Scores:

@@ -14,6 +14,7 @@ from bnmodes.networks import TORSOS, Conv
 from bnmodes.protocol import as_table
 from bnmodes.studies.results import StudyResults, run_path
 from bnmodes.studies.spec import Arm, StudyRun
+from bnmodes.training.record import RunFolder
 
 
 def arm_name(arm: Arm) -> str:
@@ -116,9 +117,9 @@ def _setting_cell(key: str, arm: str, value: str) -> str:
 def _versions(results: StudyResults) -> str:
     found = set()
     for run in results.study.runs:
-        described = run_path(results.root, run) / "spec.json"
-        if described.exists():
-            versions = json.loads(described.read_text()).get("versions", {})
+        folder = RunFolder(run_path(results.root, run))
+        if folder.finished:
+            versions = folder.versions()
             found.add(", ".join(f"{name} {version}" for name, version in versions.items()))
     return "; and with ".join(sorted(found))
 

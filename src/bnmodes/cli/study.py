@@ -15,15 +15,15 @@ from bnmodes.cli.options import parse
 from bnmodes.errors import UsageError
 from bnmodes.studies.catalogue import STUDIES, find_study
 from bnmodes.studies.display import status_table
-from bnmodes.studies.estimate import estimate_seconds
+from bnmodes.studies.estimate import estimate_seconds, jobs_here, memory_bytes
 from bnmodes.studies.launch import LocalLauncher
-from bnmodes.studies.results import gather, log_path, run_path
+from bnmodes.studies.results import gather, log_path, require_results, run_path
 from bnmodes.studies.schedule import run_study
 from bnmodes.studies.spec import Study
 from bnmodes.training.progress import duration
 from bnmodes.training.record import RunFolder
 from bnmodes.training.run import StopRequest
-from bnmodes.training.sinks import SinkName
+from bnmodes.training.sinks import SinkName, require_installed
 
 console = Console(soft_wrap=True, highlight=False, markup=False)
 
@@ -87,11 +87,15 @@ def study_show(args: list[str]) -> None:
     if shared:
         console.print(f"shared {', '.join(shared)}: run once for both in one --out")
     if options.estimate:
-        seconds, cores = estimate_seconds(study), os.cpu_count()
+        seconds, cores = estimate_seconds(study), len(os.sched_getaffinity(0))
         console.print(
             f"time   about {duration(seconds)} on one core here, {duration(seconds / cores)} on "
             f"{cores}, evaluations not counted"
         )
+    console.print(
+        f"memory {memory_bytes(study) / 1e9:.1f} GB a process at most; "
+        f"disk two or three times that for the checkpoints of a run under way"
+    )
 
 
 def _hashes(study: Study) -> set[str]:
@@ -105,7 +109,9 @@ class Run(Choice):
     out: Path = Path("results")
     """Folder of results; studies can share one, and then share the runs they have in common."""
     jobs: int = 0
-    """Processes side by side, one thread each; 0: one per core."""
+    """Processes side by side, one thread each; 0: one per core, as far as memory allows."""
+    checkpoint_minutes: float = 0.0
+    """Minutes between checkpoints of a run; 0: 5 on MinAtar, 60 on Atari (up to 7.4 GB each)."""
     sinks: tuple[SinkName, ...] = ()
     """Where metrics go besides the runs' own files."""
 
@@ -114,9 +120,13 @@ def study_run(args: list[str]) -> None:
     options = parse(Run, args, "bnmodes study run")
     if options.jobs < 0:
         raise UsageError(f"jobs is {options.jobs}, but must be at least 0.")
+    if options.checkpoint_minutes < 0:
+        raise UsageError(f"checkpoint-minutes is {options.checkpoint_minutes}: must be 0 or more.")
+    require_installed(options.sinks)
     study, stop = options.study(), StopRequest()
+    minutes = options.checkpoint_minutes or (60.0 if study.is_atari else 5.0)
     with stop.listening():
-        launcher = LocalLauncher(options.jobs or os.cpu_count(), options.sinks)
+        launcher = LocalLauncher(options.jobs or jobs_here(study), options.sinks, minutes)
         book = run_study(study, options.out, launcher, stop)
     if stop.requested:
         console.print(
@@ -147,8 +157,7 @@ class Status(Choice):
 def study_status(args: list[str]) -> None:
     options = parse(Status, args, "bnmodes study status")
     study = options.study()
-    if not (options.out / "runs").is_dir():
-        raise UsageError(f"{options.out} holds no results: give the --out of `study run`.")
+    require_results(options.out)
     console.print(status_table(study, options.out))
 
 
@@ -197,7 +206,8 @@ def study_report(args: list[str]) -> None:
 
     options = parse(Report, args, "bnmodes study report")
     study = options.study()
-    page = options.to or options.out / f"{study.name}.html"
+    part = "" if study == find_study(study.name) else "-part"
+    page = options.to or options.out / f"{study.name}{part}.html"
     results = gather(study, options.out)
     write_report(results, page, allow_missing=options.allow_missing, table=options.human_table)
     console.print(f"{page}, and its figures in {page.with_name(f'{page.stem}-figures')}")
@@ -215,19 +225,22 @@ class Clean(Choice):
 
 def study_clean(args: list[str]) -> None:
     options = parse(Clean, args, "bnmodes study clean")
-    half_done = [
-        run
-        for run in options.study().runs
-        if (folder := RunFolder(run_path(options.out, run))).path.exists()
-        and not folder.finished
-        and not folder.in_use()
-    ]
-    for run in half_done:
+    require_results(options.out)
+    found = False
+    for run in options.study().runs:
+        folder = RunFolder(run_path(options.out, run))
+        if not folder.path.exists() or folder.in_use():
+            continue
+        if folder.finished:
+            folder.discard_checkpoints()  # a kill may have come between the mark and this
+            continue
+        found = True
         console.print(f"{'deleted' if options.yes else 'would delete'}: {run}")
         if options.yes:
-            shutil.rmtree(run_path(options.out, run))
+            with folder.locked():
+                shutil.rmtree(folder.path)
             log_path(options.out, run).unlink(missing_ok=True)
-    if not half_done:
+    if not found:
         console.print("nothing is half-done.")
     elif not options.yes:
         console.print("add --yes to delete them; they would begin anew.")

@@ -28,7 +28,7 @@ class Display:
         self.console = Console(highlight=False, markup=False)
         self._live = Live(console=self.console, auto_refresh=False)
         self._started = time.monotonic()
-        self._decisions_before = self._decisions_done()
+        self._done_before: dict[StudyRun, float] = {}
 
     def __enter__(self) -> "Display":
         if self.console.is_terminal:
@@ -76,19 +76,26 @@ class Display:
             table.add_row(run.arm, run.game, str(run.seed), *_progress_cells(run, path))
         return Group(Text(f"{self.study.name}: {', '.join(counts)}", style="bold"), table)
 
-    def _decisions_done(self) -> int:
-        """Of the whole study, as far as the runs' own files tell."""
-        done = sum(run.spec.total_decisions for run in self.book.done)
-        return done + sum(progress_of(path)["decision"] for path in self.book.running)
-
     def _time_left(self) -> str:
+        """From the cost done since this launcher began; what was done before it does not count."""
+        for path, run in self.book.running.items():
+            self._done_before.setdefault(run, _share_done(path, run))
+        done = {run: 1.0 for run in (*self.book.done, *self.book.failed)}
+        done |= {run: _share_done(path, run) for path, run in self.book.running.items()}
+        made = sum(
+            run.relative_cost * (share - self._done_before[run])
+            for run, share in done.items()
+            if run in self._done_before
+        )
         seconds = time.monotonic() - self._started
-        made = self._decisions_done() - self._decisions_before
         if seconds < 10 or made <= 0:
             return ""
-        total = sum(run.spec.total_decisions for run in self.study.runs)
-        failed = sum(run.spec.total_decisions for run in self.book.failed)
-        return duration((total - failed - self._decisions_done()) * seconds / made)
+        left = sum(run.relative_cost * (1 - done.get(run, 0.0)) for run in self.study.runs)
+        return duration(left * seconds / made)
+
+
+def _share_done(path: Path, run: StudyRun) -> float:
+    return progress_of(path)["decision"] / run.spec.total_decisions
 
 
 def progress_of(path: Path) -> dict:

@@ -1,5 +1,6 @@
 """How long a study would take on this machine, from a short measurement."""
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,11 +10,13 @@ import torch
 
 from bnmodes.agents.c51 import C51
 from bnmodes.envs.registry import env_family, make_env
+from bnmodes.replay import Replay
 from bnmodes.studies.spec import Study
 from bnmodes.training.spec import RunSpec
 
 _WARM_UP = 3
 _MEASURE_SECONDS = 0.7
+_PROCESS_BYTES = 600_000_000
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,24 @@ def estimate_seconds(study: Study) -> float:
         torch.set_num_threads(threads)
 
 
+def memory_bytes(study: Study) -> int:
+    """Of the largest run's replay, and a process around it."""
+    largest = 0
+    for game in study.games:
+        spec = next(run.spec for run in study.runs if run.game == game)
+        games = make_env(game, 1, seed=0).spec
+        largest = max(
+            largest, Replay(games, spec.config.num_envs, spec.config.replay_capacity).nbytes
+        )
+    return largest + _PROCESS_BYTES
+
+
+def jobs_here(study: Study) -> int:
+    """One per core, as far as memory allows."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1, min(len(os.sched_getaffinity(0)), int(memory * 0.9) // memory_bytes(study)))
+
+
 def measure(spec: RunSpec) -> Cost:
     config = replace(spec.config, replay_capacity=1_000)
     games = make_env(spec.env, config.num_envs, seed=0)
@@ -60,7 +81,7 @@ def measure(spec: RunSpec) -> Cost:
         nonlocal obs
         actions = agent.act(obs)
         step = games.step(actions)
-        agent.replay.add(actions, np.sign(step.reward), step)
+        agent.observe(actions, step)
         obs = step.obs
 
     return Cost(_seconds(decide) / config.num_envs, _seconds(agent._update))

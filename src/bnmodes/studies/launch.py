@@ -32,9 +32,12 @@ class Launcher(Protocol):
 class LocalLauncher:
     """One single-threaded process per place: that is what gives a study its throughput."""
 
-    def __init__(self, jobs: int, sinks: tuple[SinkName, ...] = ()):
+    def __init__(
+        self, jobs: int, sinks: tuple[SinkName, ...] = (), checkpoint_minutes: float = 5.0
+    ):
         self.jobs = jobs
         self.sinks = sinks
+        self.checkpoint_minutes = checkpoint_minutes
         self._processes: dict[Path, subprocess.Popen] = {}
 
     def free_places(self) -> int:
@@ -50,6 +53,7 @@ class LocalLauncher:
                     "bnmodes.studies.worker",
                     str(folder),
                     str(os.getpid()),
+                    str(self.checkpoint_minutes),
                     *self.sinks,
                 ],
                 stdin=subprocess.PIPE,
@@ -78,4 +82,3 @@ class LocalLauncher:
             process.terminate()
         for process in self._processes.values():
             process.wait()
-        self._processes.clear()

@@ -41,9 +41,13 @@ def log_path(root: Path, run: StudyRun) -> Path:
     return root / "logs" / f"{run.spec.content_hash}.log"
 
 
-def gather(study: Study, root: Path) -> StudyResults:
+def require_results(root: Path) -> None:
     if not (root / "runs").is_dir():
         raise UsageError(f"{root} holds no results: run the study there first, or give its --out.")
+
+
+def gather(study: Study, root: Path) -> StudyResults:
+    require_results(root)
     rows: list[dict] = []
     missing = []
     for run in study.runs:
@@ -53,7 +57,7 @@ def gather(study: Study, root: Path) -> StudyResults:
         else:
             missing.append(run)
     if not rows:
-        others = sorted(path.stem for path in (root / "studies").glob("*.json"))
+        others = sorted(path.name for path in (root / "studies").glob("*"))
         holds = f" (it holds {', '.join(others)})" if others else ""
         raise UsageError(
             f"{root} holds no finished run of study {study.name}{holds}: run it there first, or "

@@ -10,17 +10,11 @@ from bnmodes.studies.display import Display
 from bnmodes.studies.launch import Launcher
 from bnmodes.studies.results import log_path, run_path
 from bnmodes.studies.spec import Study, StudyRun
-from bnmodes.training.record import RunFolder, write_json
+from bnmodes.training.record import RunFolder
 from bnmodes.training.run import StopRequest
-from bnmodes.training.spec import RunSpec
 
 TRIES = 2
 _POLL_SECONDS = 0.2
-
-
-def relative_cost(spec: RunSpec) -> float:
-    """Only for the order and the time left: an update costs about as much as three decisions."""
-    return spec.total_decisions * (1 + 3 * spec.config.updates_per_decision)
 
 
 @dataclass
@@ -33,7 +27,7 @@ class Book:
     """Runs that another launcher on the same folder is executing."""
     done: list[StudyRun] = field(default_factory=list)
     failed: list[StudyRun] = field(default_factory=list)
-    tries: dict[StudyRun, int] = field(default_factory=dict)
+    failures: dict[StudyRun, int] = field(default_factory=dict)
 
 
 def prepare(study: Study, root: Path) -> None:
@@ -42,11 +36,7 @@ def prepare(study: Study, root: Path) -> None:
         raise UsageError(f"{root} holds other files and no results: choose another --out.")
     (root / "runs").mkdir(parents=True, exist_ok=True)
     (root / "studies").mkdir(exist_ok=True)
-    declared = [
-        {"arm": run.arm, "game": run.game, "seed": run.seed, "hash": run.spec.content_hash}
-        for run in study.runs
-    ]
-    write_json(root / "studies" / f"{study.name}.json", {"study": study.name, "runs": declared})
+    (root / "studies" / study.name).touch()
 
 
 def run_study(study: Study, root: Path, launcher: Launcher, stop: StopRequest) -> Book:
@@ -55,7 +45,8 @@ def run_study(study: Study, root: Path, launcher: Launcher, stop: StopRequest) -
         run.spec.validate()
     prepare(study, root)
     book = Book(waiting=deque())
-    for run in sorted(study.runs, key=lambda run: -relative_cost(run.spec)):
+    # Seed by seed and game by game among equals: a study cut short can then compare its arms.
+    for run in sorted(study.runs, key=lambda run: (-run.relative_cost, run.seed, run.game)):
         finished = RunFolder(run_path(root, run)).finished
         (book.done if finished else book.waiting).append(run)
     with Display(study, root, book) as display:
@@ -82,7 +73,6 @@ def _submit(book: Book, root: Path, launcher: Launcher) -> None:
         elif folder.in_use():
             book.elsewhere.append(run)
         else:
-            book.tries[run] = book.tries.get(run, 0) + 1
             launcher.submit(run, folder.path, log_path(root, run))
             book.running[folder.path] = run
 
@@ -94,16 +84,17 @@ def _take_endings(book: Book, root: Path, launcher: Launcher, display: Display) 
             book.done.append(run)
             display.say_done(run)
         elif ending == "in use":
-            book.tries[run] -= 1
             book.elsewhere.append(run)
         elif ending == "stopped":
             book.waiting.append(run)
-        elif book.tries[run] < TRIES:
-            display.say(f"{run} failed; it is tried once more")
-            book.waiting.append(run)
         else:
-            book.failed.append(run)
-            display.say_failed(run, log_path(root, run))
+            book.failures[run] = book.failures.get(run, 0) + 1
+            if book.failures[run] < TRIES:
+                display.say(f"{run} failed; it is tried once more")
+                book.waiting.append(run)
+            else:
+                book.failed.append(run)
+                display.say_failed(run, log_path(root, run))
 
 
 def _look_elsewhere(book: Book, root: Path) -> None:

@@ -48,6 +48,11 @@ class StudyRun:
     def __str__(self) -> str:
         return f"{self.arm} on {self.game}, seed {self.seed}"
 
+    @property
+    def relative_cost(self) -> float:
+        """For the order and the time left: an update costs about as much as three decisions."""
+        return self.spec.total_decisions * (1 + 3 * self.spec.config.updates_per_decision)
+
 
 @dataclass(frozen=True)
 class Study:

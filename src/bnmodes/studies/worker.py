@@ -1,6 +1,6 @@
 """One run in a process of its own.
 
-`python -m bnmodes.studies.worker FOLDER LAUNCHER_PROCESS [SINK …] < spec`
+`python -m bnmodes.studies.worker FOLDER LAUNCHER_PROCESS CHECKPOINT_MINUTES [SINK …] < spec`
 """
 
 import json
@@ -34,12 +34,18 @@ def stop_with(launcher: int) -> None:
 
 
 def main() -> int:
-    folder, launcher, *sinks = sys.argv[1:]
+    folder, launcher, checkpoint_minutes, *sinks = sys.argv[1:]
     stop_with(int(launcher))
     torch.set_num_threads(1)
     spec = spec_from_json(json.load(sys.stdin))
     try:
-        train(spec, Path(folder), show_progress=False, sinks=tuple(sinks))
+        train(
+            spec,
+            Path(folder),
+            checkpoint_minutes=float(checkpoint_minutes),
+            show_progress=False,
+            sinks=tuple(sinks),
+        )
     except FolderInUse:
         return EXIT_IN_USE
     except Stopped:

@@ -6,7 +6,9 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Iterator
+import time
+import uuid
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,21 +40,36 @@ class RunFolder:
         """Make the folder this spec's, or refuse; no other process can train in it meanwhile."""
         if self.path.exists() and not self.path.is_dir():
             raise UsageError(f"{self.path} is a file: choose another --out.")
-        if self.spec_path.exists():
-            self._refuse_another(spec)
-        elif self.path.exists() and any(p.name != "lock" for p in self.path.iterdir()):
+        if self._holds_something_else():
             raise UsageError(f"{self.path} holds other files and no run: choose another --out.")
         self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / "lock", "w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise FolderInUse(
-                    f"another process is training in {self.path}: wait for it."
-                ) from None
-            if not self._has_begun():
+        with self.locked():
+            if self._has_begun():
+                self._refuse_another(spec)
+            else:
                 write_json(self.spec_path, _described(spec))
             yield
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        with open(self.path / "lock", "w") as lock:
+            for wait_seconds in (0.1, 0.2, 0.3, None):  # a look at the lock holds it for a moment
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError:
+                    if wait_seconds is None:
+                        raise FolderInUse(
+                            f"another process is training in {self.path}: wait for it."
+                        ) from None
+                    time.sleep(wait_seconds)
+            yield
+
+    def _holds_something_else(self) -> bool:
+        """Not counting what a process killed while it claimed the folder may have left."""
+        if self.spec_path.exists() or not self.path.exists():
+            return False
+        return any(p.name != "lock" and p.suffix != ".tmp" for p in self.path.iterdir())
 
     def _has_begun(self) -> bool:
         """A folder without metrics and checkpoints has nothing to lose, so any spec may take it."""
@@ -61,18 +78,18 @@ class RunFolder:
 
     def in_use(self) -> bool:
         """Whether a process is training here now."""
-        if not (self.path / "lock").exists():
-            return False
-        with open(self.path / "lock") as lock:
-            try:
+        try:
+            with open(self.path / "lock") as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
-                return True
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
         return False
 
     def _refuse_another(self, spec: RunSpec) -> None:
         stored = self.spec()
-        if stored != spec and self._has_begun():
+        if stored != spec:
             ours, theirs = _flat(spec.to_json()), _flat(stored.to_json())
             name = next(name for name in ours | theirs if ours.get(name) != theirs.get(name))
             raise UsageError(
@@ -81,8 +98,15 @@ class RunFolder:
             )
 
     def spec(self) -> RunSpec:
+        return self._described(lambda described: spec_from_json(described["spec"]))
+
+    def versions(self) -> dict[str, str]:
+        """Of the packages that it ran with."""
+        return self._described(lambda described: dict(described["versions"]))
+
+    def _described(self, part: Callable[[dict[str, Any]], Any]) -> Any:
         try:
-            return spec_from_json(json.loads(self.spec_path.read_text())["spec"])
+            return part(json.loads(self.spec_path.read_text()))
         except FileNotFoundError:
             raise UsageError(
                 f"{self.path} holds no run (no spec.json): give the folder that --out named."
@@ -98,8 +122,12 @@ class RunFolder:
 
     def finish(self, networks: dict[str, Any], summary: dict[str, Any]) -> None:
         """Keep the networks; the replay, which is nearly all of a checkpoint, is not needed now."""
+        self.flush_metrics()
         checkpoint.save(self.path / "final", {"networks": networks})
         write_json(self.done_path, summary)
+        self.discard_checkpoints()
+
+    def discard_checkpoints(self) -> None:
         shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
 
     def networks(self) -> tuple[dict[str, Any], list[str]]:
@@ -138,11 +166,20 @@ class RunFolder:
         """All whole lines; a killed run may have torn the last one."""
         if not self.metrics_path.exists():
             return []
-        lines = self.metrics_path.read_text().split("\n")
         try:
-            return [json.loads(line) for line in lines[:-1]]
-        except json.JSONDecodeError as error:
-            raise UsageError(f"{self.metrics_path} has a damaged line: {error}.") from None
+            *lines, rest = self.metrics_path.read_text().split("\n")
+            rows = [json.loads(line) for line in lines]
+        except ValueError as error:
+            raise UsageError(
+                f"{self.metrics_path} has a damaged line ({error}): put a good copy back, or "
+                "delete the run's folder to run it again."
+            ) from None
+        if rest and self.finished:
+            raise UsageError(
+                f"{self.metrics_path} is torn at its end although the run is finished: put a good "
+                "copy back, or delete the run's folder to run it again."
+            )
+        return rows
 
 
 def numbers(row: dict[str, Any]) -> dict[str, float]:
@@ -156,7 +193,7 @@ def numbers(row: dict[str, Any]) -> dict[str, float]:
 
 def write_json(path: Path, data: Any) -> None:
     """Written aside and renamed, so that a reader never meets half a file."""
-    aside = path.with_suffix(".tmp")
+    aside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
     aside.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
     aside.replace(path)
 

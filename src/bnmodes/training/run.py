@@ -196,10 +196,13 @@ class Loop:
                 numpy_stream(self.spec.seed, "evaluation actions", self.decision),
                 each_decision=self._stop_if_asked,
             )
-            self.evaluations_done += 1
             self._record(
-                "evaluation", {"return": float(returns.mean()), "returns": returns.tolist()}
+                "evaluation",
+                {"return": float(returns.mean()), "returns": returns.tolist()},
+                # Many environments may overshoot it; runs are compared on the grid.
+                decision=self.evaluation_grid[self.evaluations_done],
             )
+            self.evaluations_done += 1
             self.progress.last_evaluation = float(returns.mean())
             self.progress.phase("")
 
@@ -210,12 +213,17 @@ class Loop:
             self.save()
             raise Stopped(self.decision)
 
-    def _record(self, kind: str, values: dict[str, Any]) -> None:
-        frame = self.decision * self.env.spec.frames_per_decision
-        row = {"kind": kind, "decision": self.decision, "frame": frame} | values
+    def _record(self, kind: str, values: dict[str, Any], decision: int | None = None) -> None:
+        decision = self.decision if decision is None else decision
+        frame = decision * self.env.spec.frames_per_decision
+        row = {"kind": kind, "decision": decision, "frame": frame} | values
         self.folder.append(row)
-        for sink in self.sinks:
-            sink.write(row)
+        for sink in list(self.sinks):
+            try:
+                sink.write(row)
+            except Exception as error:  # the run's own file stays the truth, whatever fails here
+                self.progress.say(f"{type(sink).__name__} failed and is left out: {error}")
+                self.sinks.remove(sink)
 
 
 def _games(returns: list[float]) -> dict[str, int | float]:
@@ -240,7 +248,9 @@ def train(
     canonical_name(spec.env)  # an unknown game is refused before a folder is made
     folder = RunFolder(out)
     with folder.claimed(spec):
-        if not folder.finished:
+        if folder.finished:
+            folder.discard_checkpoints()  # a kill may have come between the mark and this
+        else:
             with Progress(spec, folder.progress_path, visible=show_progress) as progress:
                 _train_in(folder, Loop(spec, folder, progress, sinks), checkpoint_minutes)
     return folder

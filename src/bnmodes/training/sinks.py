@@ -1,5 +1,6 @@
 """Copies of the metrics for TensorBoard and Weights & Biases; the run's file stays the truth."""
 
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -19,7 +20,9 @@ class Sink(Protocol):
 
 
 def open_sinks(names: Sequence[SinkName], spec: RunSpec, folder: Path, decision: int) -> list[Sink]:
-    """To go on from `decision`: what a stopped run had written after it is replaced."""
+    """To go on from `decision`. TensorBoard forgets what a killed run wrote after it; Weights &
+    Biases keeps those rows beside their repetition."""
+    require_installed(names)
     makers = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}
     return [makers[name](spec, folder, decision) for name in dict.fromkeys(names)]
 
@@ -28,10 +31,8 @@ class TensorBoard:
     """Event files in the run's folder; the step is the decision."""
 
     def __init__(self, spec: RunSpec, folder: Path, decision: int):
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise _missing("tensorboard") from None
+        from torch.utils.tensorboard import SummaryWriter
+
         self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=decision)
 
     def write(self, row: dict[str, Any]) -> None:
@@ -46,10 +47,8 @@ class WeightsAndBiases:
     """A run named by its hash in the project "bnmodes"; WANDB_MODE=offline keeps it on disk."""
 
     def __init__(self, spec: RunSpec, folder: Path, decision: int):
-        try:
-            import wandb
-        except ImportError:
-            raise _missing("wandb") from None
+        import wandb
+
         self._run = wandb.init(
             project="bnmodes",
             id=spec.content_hash,
@@ -58,6 +57,7 @@ class WeightsAndBiases:
             dir=str(folder),
             resume="allow",
         )
+        self._run.define_metric("*", step_metric="decision")
 
     def write(self, row: dict[str, Any]) -> None:
         self._run.log({**numbers(row), "decision": row["decision"]})
@@ -66,5 +66,7 @@ class WeightsAndBiases:
         self._run.finish()
 
 
-def _missing(package: str) -> UsageError:
-    return UsageError(f"{package} is not installed: pip install 'bnmodes[{package}]'.")
+def require_installed(names: Sequence[SinkName]) -> None:
+    for package in names:
+        if importlib.util.find_spec(package) is None:
+            raise UsageError(f"{package} is not installed: pip install 'bnmodes[{package}]'.")
