@@ -7,9 +7,15 @@ from bnmodes.studies import catalogue
 from bnmodes.studies.results import run_path
 from bnmodes.training.record import RunFolder
 from bnmodes.training.run import train
+from bnmodes.training.spec import EvaluationConfig
 from small_study import small_study
 
-STUDY = small_study(games=("minatar/breakout",), total_decisions=400)
+# Random evaluation games, because untrained greedy ones may all return 0, which divides nothing.
+STUDY = small_study(
+    games=("minatar/breakout",),
+    total_decisions=400,
+    evaluation=EvaluationConfig(every_decisions=200, episodes=20, epsilon=1.0),
+)
 
 
 @pytest.fixture(autouse=True)
