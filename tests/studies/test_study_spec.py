@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -63,6 +64,29 @@ def test_a_hash_is_the_same_in_another_process():
     code = "from bnmodes.studies.paper import A; print(A.runs[0].spec.content_hash)"
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert other.stdout.strip() == paper.A.runs[0].spec.content_hash
+
+
+def test_hashes_stay_what_they_were():
+    """Another hash would orphan every finished run of the study: change it only on purpose."""
+    hashes = {name: study.runs[0].spec.content_hash for name, study in STUDIES.items()}
+    assert hashes == {
+        "quick-c51": "3709fe03b9f1",
+        "paper-a": "ee7ca4f88a3f",
+        "paper-b": "ee7ca4f88a3f",
+        "paper-online-alpha": "ee7ca4f88a3f",
+    }
+
+
+def test_a_setting_added_later_renames_no_run_and_old_files_are_read():
+    spec = paper.A.runs[0].spec
+    data = spec.to_json()
+    del data["evaluation"]["test_bins"]
+    del data["config"]["calibrate_target"]
+    again = spec_from_json(data)
+    assert again == spec
+    assert again.content_hash == spec.content_hash
+    changed = replace(spec, config=replace(spec.config, calibrate_target=True))
+    assert changed.content_hash != spec.content_hash
 
 
 def test_a_part_of_a_study_has_the_same_runs():

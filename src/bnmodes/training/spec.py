@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import Any, Literal, get_type_hints
 
@@ -67,8 +67,19 @@ class RunSpec:
 
     @cached_property
     def content_hash(self) -> str:
-        canonical = json.dumps(self.to_json(), sort_keys=True)
+        """Of what differs from the defaults, so that a setting added later renames no run."""
+        canonical = json.dumps(_not_default(self), sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def _not_default(record: Any) -> dict[str, Any]:
+    named = {}
+    for f in fields(record):
+        value = getattr(record, f.name)
+        default = f.default_factory() if f.default_factory is not MISSING else f.default
+        if value != default:
+            named[f.name] = _not_default(value) if is_dataclass(value) else value
+    return named
 
 
 def spec_from_json(data: dict[str, Any]) -> RunSpec:
@@ -79,13 +90,18 @@ def _build(cls: type, data: dict[str, Any], **known_types: type) -> Any:
     """A (nested, frozen) dataclass from what `asdict` made of it."""
     hints = get_type_hints(cls) | known_types
     unknown = data.keys() - hints.keys()
-    missing = hints.keys() - data.keys()
+    missing = {f.name for f in fields(cls) if _is_required(f)} - data.keys()
     if unknown or missing:
         raise UsageError(
             f"the stored {cls.__name__} has unknown fields {sorted(unknown)} and lacks "
             f"{sorted(missing)}: it was written by another version of bnmodes."
         )
-    return cls(**{f.name: _value(hints[f.name], data[f.name]) for f in fields(cls)})
+    return cls(**{name: _value(hints[name], value) for name, value in data.items()})
+
+
+def _is_required(f: Field) -> bool:
+    """A setting with a default may be younger than the file."""
+    return f.default is MISSING and f.default_factory is MISSING
 
 
 def _value(hint: Any, value: Any) -> Any:
