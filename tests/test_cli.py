@@ -134,7 +134,7 @@ def test_a_run_without_out_is_named_by_what_it_is(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run(*SHORT, "--arm", "ln", "--seed", "3")
     (folder,) = (tmp_path / "runs").iterdir()
-    assert folder.name.startswith("minatar-breakout_ln_seed3_")
+    assert folder.name.startswith("minatar-breakout_c51_ln_seed3_")
     assert RunFolder(folder).spec().content_hash in folder.name
 
 

@@ -221,7 +221,7 @@ def test_metrics_are_means_over_the_updates():
         ({"batch_size": 0}, "batch_size is 0, but must be at least 1"),
         ({"gamma": 1.5}, "gamma is 1.5, but must be between 0 and 1"),
         ({"updates_per_decision": 0.0}, "must be above 0"),
-        ({"updates_per_decision": float("nan")}, "must be above 0"),
+        ({"updates_per_decision": float("nan")}, "finite"),
         ({"v_min": 3.0, "v_max": 3.0}, "must be below"),
         ({"replay_capacity": 5}, "at least 32"),
         ({"updates_per_decision": float("inf")}, "finite"),

@@ -8,7 +8,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -263,24 +262,6 @@ def test_a_spec_survives_its_file_and_its_hash_is_its_content(tmp_path):
     described = json.loads((tmp_path / "spec.json").read_text())
     assert described["versions"]["torch"] == torch.__version__
     assert described["protocol"]["bootstrap"]["track"] == 0.1
-
-
-def test_a_short_run_on_minatar_breakout_beats_the_random_policy(tmp_path):
-    """The random policy averages 0.5 bricks a game; 12,000 decisions suffice for a paddle that
-    goes to the ball."""
-    spec = replace(
-        make_spec(arm="bn-batch", total_decisions=12_000, replay_capacity=12_000,
-                  learning_starts_decisions=500, target_period_decisions=250,
-                  learning_rate=1e-3),
-        record_every_decisions=500,
-        evaluation=EvaluationConfig(every_decisions=12_000, episodes=50),
-    )  # fmt: skip
-    folder = train(spec, tmp_path / "trained")
-    trained = folder.metrics()[-1]["returns"]
-    random_games = next(row for row in folder.metrics() if row["kind"] == "train")
-    assert random_games["epsilon"] > 0.5
-    assert random_games["return"] < 1.0
-    assert np.mean(trained) > 2.0
 
 
 def test_a_checkpoint_of_a_run_has_everything_its_next_step_depends_on(tmp_path, stop_at):

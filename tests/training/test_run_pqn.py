@@ -47,21 +47,6 @@ def test_no_return_is_made_up_where_no_test_game_ended(tmp_path):
     assert all(row["games"] == 0 and "return" not in row for row in tests)
 
 
-@pytest.mark.parametrize("arm", ["ln", "bn-batch"])
-def test_a_short_run_on_minatar_breakout_beats_the_random_policy(arm, tmp_path):
-    spec = replace(
-        make_pqn_spec(arm=arm, total_decisions=60_000),
-        config=replace(pqn_config(arm, "minatar"), learning_rate=1e-3),
-        record_every_decisions=6_000,
-        evaluation=EvaluationConfig(every_decisions=60_000, episodes=3, test_bins=10),
-    )
-    rows = train(spec, tmp_path).metrics()
-    tests = [row["return"] for row in rows if row["kind"] == "test" and "return" in row]
-    random_games = next(row for row in rows if row["kind"] == "train")["return"]
-    assert random_games < 1.0
-    assert np.mean(tests[-2:]) > 2.0
-
-
 def test_the_full_atari_setting_runs_one_rollout_and_update(tmp_path):
     spec = replace(
         make_pqn_spec("atari/Pong", "bn-batch", total_decisions=128 * 32),
