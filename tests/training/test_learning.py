@@ -17,7 +17,7 @@ def test_c51_beats_the_random_policy_on_minatar_breakout(tmp_path):
     spec = replace(
         make_spec(arm="bn-batch", total_decisions=8_000, replay_capacity=8_000,
                   learning_starts_decisions=500, target_period_decisions=250,
-                  learning_rate=1e-3),
+                  learning_rate=1e-3, epsilon_decay_fraction=0.2),
         record_every_decisions=500,
         evaluation=EvaluationConfig(every_decisions=8_000, episodes=50),
     )  # fmt: skip
@@ -33,7 +33,7 @@ def test_c51_beats_the_random_policy_on_minatar_breakout(tmp_path):
 def test_pqn_beats_the_random_policy_on_minatar_breakout(arm, tmp_path):
     spec = replace(
         make_pqn_spec(arm=arm, total_decisions=60_000),
-        config=replace(pqn_config(arm, "minatar"), learning_rate=1e-3),
+        config=replace(pqn_config(arm, "minatar"), learning_rate=1e-3, epsilon_decay_fraction=0.2),
         record_every_decisions=6_000,
         evaluation=EvaluationConfig(every_decisions=60_000, episodes=3, test_bins=10),
     )

@@ -28,7 +28,7 @@ class Train:
     """Train an agent. The same command again goes on with a stopped run."""
 
     out: Path | None = None
-    """Folder of the run; without it, a folder under runs/ named by game, agent, arm, seed and hash."""
+    """Folder of the run; without it, one under runs/ named by game, agent, arm, seed and hash."""
     checkpoint_minutes: float = 5.0
     """Minutes between checkpoints."""
     threads: int = 0
