@@ -57,6 +57,13 @@ def forward_as(
     return networks[forward.params](x, forward)
 
 
+def linear_epsilon(config: Any, share_of_run: float) -> float:
+    """ε falls linearly over `epsilon_decay_fraction` of the run."""
+    decay = config.epsilon_decay_fraction
+    done = min(1.0, share_of_run / decay) if decay else 1.0
+    return config.epsilon_start + done * (config.epsilon_end - config.epsilon_start)
+
+
 def of_action(
     output: Float[Tensor, "B actions atoms"], action: Int64[Tensor, " B"]
 ) -> Float[Tensor, "B atoms"]:
@@ -101,6 +108,12 @@ class Means:
     def add(self, *values: Tensor) -> None:
         self.sums += torch.stack(values)
         self.count += 1
+
+    def state(self) -> dict[str, Any]:
+        return {"sums": self.sums, "count": self.count}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        self.sums, self.count = state["sums"], state["count"]
 
     def take(self) -> dict[str, float]:
         """Empty before the first update, so that no made-up number is recorded."""

@@ -11,6 +11,7 @@ import torch
 from bnmodes.agents.base import (
     Means,
     forward_as,
+    linear_epsilon,
     load_optimizer_state,
     of_action,
     optimizer_state,
@@ -280,10 +281,7 @@ class C51:
 
     @property
     def epsilon(self) -> float:
-        config = self.config
-        decay = config.epsilon_decay_fraction * self.total_decisions
-        done = min(1.0, self.decisions / decay) if decay else 1.0
-        return config.epsilon_start + done * (config.epsilon_end - config.epsilon_start)
+        return linear_epsilon(self.config, self.decisions / self.total_decisions)
 
     @property
     def learning_rate(self) -> float:
@@ -308,7 +306,7 @@ class C51:
             "replay": self.replay.state(),
             "action_stream": self.action_stream.bit_generator.state,
             "replay_stream": self.replay_stream.bit_generator.state,
-            "means": {"sums": self.means.sums, "count": self.means.count},
+            "means": self.means.state(),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -318,7 +316,7 @@ class C51:
         self.replay.load_state(state["replay"])
         self.action_stream.bit_generator.state = state["action_stream"]
         self.replay_stream.bit_generator.state = state["replay_stream"]
-        self.means.sums, self.means.count = state["means"]["sums"], state["means"]["count"]
+        self.means.load_state(state["means"])
 
     def load_networks(self, networks: dict[str, Any]) -> None:
         for name, network in self.networks.items():

@@ -11,6 +11,7 @@ from torch import Tensor
 from bnmodes.agents.base import (
     Means,
     forward_as,
+    linear_epsilon,
     load_optimizer_state,
     of_action,
     optimizer_state,
@@ -309,10 +310,7 @@ class PQN:
 
     @property
     def epsilon(self) -> float:
-        config = self.config
-        decay = config.epsilon_decay_fraction * self.total_updates
-        done = min(1.0, self.updates / decay) if decay else 1.0
-        return config.epsilon_start + done * (config.epsilon_end - config.epsilon_start)
+        return linear_epsilon(self.config, self.updates / self.total_updates)
 
     def take_metrics(self) -> dict[str, float]:
         settings = {"epsilon": self.epsilon, "learning_rate": self.config.learning_rate}
@@ -327,7 +325,7 @@ class PQN:
             "optimizer": optimizer_state(self.optimizer),
             "action_stream": self.action_stream.bit_generator.state,
             "shuffle_stream": self.shuffle_stream.bit_generator.state,
-            "means": {"sums": self.means.sums, "count": self.means.count},
+            "means": self.means.state(),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -338,7 +336,7 @@ class PQN:
         load_optimizer_state(self.optimizer, state["optimizer"])
         self.action_stream.bit_generator.state = state["action_stream"]
         self.shuffle_stream.bit_generator.state = state["shuffle_stream"]
-        self.means.sums, self.means.count = state["means"]["sums"], state["means"]["count"]
+        self.means.load_state(state["means"])
 
     def load_networks(self, networks: dict[str, Any]) -> None:
         self.networks["online"].load_state_dict(networks["online"])
