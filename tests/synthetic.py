@@ -46,7 +46,7 @@ def planted_level(arm: Arm) -> float:
     """Normalised score at the end; a projected arm gains from updates, others only at first."""
     level, doublings = LEVEL[arm.base], np.log2(arm.updates_per_decision / 0.25)
     if arm.base == "bn-tracked":
-        level += 0.05 * np.log10(arm.tracking_alpha / 0.01)
+        level += 0.05 * np.log10(arm.weights.get("tracking_alpha", 0.01) / 0.01)
     steep = {"bn-wn": 0.55, "bn-batch": 0.35, "ln-wn": 0.3}.get(arm.base, 0.2)
     fall = 0 if arm.base == "bn-wn" else 0.06 * max(0, doublings - 3) ** 2
     return float(max(0.05, level * (1 + steep * doublings - fall)))

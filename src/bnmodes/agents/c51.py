@@ -84,6 +84,13 @@ class C51Config:
     def env_rows(self) -> int:
         return self.num_envs
 
+    def memory_bytes(self, env: EnvSpec) -> int:
+        return Replay(env, self.num_envs, self.replay_capacity).nbytes
+
+    def rehearsal(self) -> "C51Config":
+        """The same work from the first decisions on, to measure how long it takes."""
+        return replace(self, replay_capacity=1_000, learning_starts_decisions=0)
+
     def setting(self, evaluation_rows: int) -> Setting:
         return Setting(
             rows={

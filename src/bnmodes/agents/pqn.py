@@ -83,6 +83,19 @@ class PQNConfig:
     def minibatch_size(self) -> int:
         return self.num_envs * self.rollout_steps // self.minibatches
 
+    @property
+    def updates_per_decision(self) -> float:
+        return self.epochs * self.minibatches / (self.num_envs * self.rollout_steps)
+
+    def memory_bytes(self, env: EnvSpec) -> int:
+        """Of the rollout: observations and their successors."""
+        return 2 * self.num_envs * self.rollout_steps * math.prod(env.obs_shape)
+
+    def rehearsal(self) -> "PQNConfig":
+        """As many minibatches of the same size for each decision, in rollouts of one step."""
+        minibatches = max(1, self.num_envs // self.minibatch_size)
+        return replace(self, rollout_steps=1, minibatches=minibatches)
+
     def setting(self, evaluation_rows: int) -> Setting:
         return Setting(
             rows={

@@ -44,7 +44,8 @@ def series_of(arms: tuple[Arm, ...]) -> tuple[Series, ...]:
     alike: dict[tuple, dict[float, Arm]] = {}
     for arm in arms:
         others = {k: v for k, v in arm.changes.items() if k != "updates_per_decision"}
-        key = (arm.base, arm.tracking_alpha, arm.online_alpha, repr(sorted(others.items())))
+        settings = (sorted(arm.weights.items()), sorted(others.items()))
+        key = (arm.base, repr(settings))
         of_series = alike.setdefault(key, {})
         if arm.updates_per_decision in of_series:  # the same twice, under two names
             of_series = alike.setdefault((*key, arm.name), {})

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
-from bnmodes.agents.c51 import C51Config
+from bnmodes.agents.catalogue import Config
 from bnmodes.analysis.page import folded, paragraph, row_name, section, table, text_cell
 from bnmodes.analysis.style import arm_style
 from bnmodes.networks import TORSOS, Conv
@@ -22,7 +22,7 @@ def arm_name(arm: Arm) -> str:
     return row_name(arm.name, arm_style(arm.base).colour)
 
 
-def _configs(results: StudyResults) -> dict[str, C51Config]:
+def _configs(results: StudyResults) -> dict[str, Config]:
     """A run's folder is named by the hash of its specification, so this is what ran in it."""
     return {run.arm: run.spec.config for run in reversed(results.study.runs)}
 
@@ -83,7 +83,7 @@ def settings_section(results: StudyResults) -> str:
     return section("settings", "Hyperparameters", *content)
 
 
-def _flat_config(config: C51Config) -> dict[str, str]:
+def _flat_config(config: Config) -> dict[str, str]:
     flat = {"hidden layers": " – ".join(map(_layer, TORSOS[config.torso]))}
     for name, value in asdict(config).items():
         if name == "protocol":  # has its own section

@@ -8,11 +8,12 @@ import tyro
 
 from bnmodes.agents import c51, pqn
 from bnmodes.agents.c51 import C51Config, c51_config
+from bnmodes.agents.catalogue import AgentName
 from bnmodes.agents.pqn import PQNConfig, pqn_config
 from bnmodes.envs.registry import canonical_name, env_family
 from bnmodes.errors import UsageError
 from bnmodes.protocol import alpha
-from bnmodes.training.spec import AgentName, EvaluationConfig, RunSpec
+from bnmodes.training.spec import EvaluationConfig, RunSpec
 
 Options = TypeVar("Options")
 

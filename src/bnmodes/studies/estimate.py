@@ -3,63 +3,46 @@
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 
-from bnmodes.agents.c51 import C51
+from bnmodes.agents.catalogue import AGENTS
 from bnmodes.envs.registry import env_family, make_env
-from bnmodes.replay import Replay
 from bnmodes.studies.spec import Study
 from bnmodes.training.spec import RunSpec
 
-_WARM_UP = 3
-_MEASURE_SECONDS = 0.7
+_WARM_UP_SECONDS = 0.3
+_MEASURE_SECONDS = 1.0
 _PROCESS_BYTES = 600_000_000
 
 
-@dataclass(frozen=True)
-class Cost:
-    """Of one run's parts, on one thread."""
-
-    decision_seconds: float
-    update_seconds: float
-
-    def of(self, spec: RunSpec) -> float:
-        """Evaluations are left out: how long a game lasts is known only when it is played."""
-        config = spec.config
-        learning = spec.total_decisions - config.learning_starts_decisions
-        updates = max(0, learning) * config.updates_per_decision
-        return spec.total_decisions * self.decision_seconds + updates * self.update_seconds
-
-
 def estimate_seconds(study: Study) -> float:
-    """Of all runs one after the other on one core; each arm is measured on one game."""
+    """Of all runs one after the other on one core; each arm is measured on one game.
+
+    Evaluations are left out: how long a game lasts is known only when it is played.
+    """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        costs: dict[tuple[str, str], Cost] = {}
-        total = 0.0
+        seconds: dict[tuple[str, str], float] = {}
         for run in study.runs:
-            key = (run.spec.arm, env_family(run.game))
-            if key not in costs:
-                costs[key] = measure(run.spec)
-            total += costs[key].of(run.spec)
-        return total
+            key = (run.arm, env_family(run.game))
+            if key not in seconds:
+                seconds[key] = seconds_per_decision(run.spec)
+        return sum(
+            run.spec.total_decisions * seconds[run.arm, env_family(run.game)] for run in study.runs
+        )
     finally:
         torch.set_num_threads(threads)
 
 
 def memory_bytes(study: Study) -> int:
-    """Of the largest run's replay, and a process around it."""
+    """Of the largest run's transitions, and a process around them."""
     largest = 0
     for game in study.games:
-        spec = next(run.spec for run in study.runs if run.game == game)
         games = make_env(game, 1, seed=0).spec
-        largest = max(
-            largest, Replay(games, spec.config.num_envs, spec.config.replay_capacity).nbytes
-        )
+        configs = (arm.config(env_family(game)) for arm in study.arms)
+        largest = max(largest, *(config.memory_bytes(games) for config in configs))
     return largest + _PROCESS_BYTES
 
 
@@ -69,32 +52,30 @@ def jobs_here(study: Study) -> int:
     return max(1, min(len(os.sched_getaffinity(0)), int(memory * 0.9) // memory_bytes(study)))
 
 
-def measure(spec: RunSpec) -> Cost:
-    config = replace(spec.config, replay_capacity=1_000)
-    games = make_env(spec.env, config.num_envs, seed=0)
-    agent = C51(config, games.spec, seed=0, total_decisions=spec.total_decisions)
+def seconds_per_decision(spec: RunSpec) -> float:
+    """While learning, on one thread; the decisions before an agent learns are a small part."""
+    config = spec.config.rehearsal()
+    games = make_env(spec.env, config.env_rows, seed=0)
+    # A run of one decision: ε is soon at its end, and nearly every action is the network's.
+    agent = AGENTS[spec.agent].build(config, games.spec, seed=0, total_decisions=1)
     obs = games.reset()
     agent.begin(obs)
-    agent.decisions = spec.total_decisions  # when ε is small, nearly every action is the network's
 
     def decide() -> None:
         nonlocal obs
         actions = agent.act(obs)
         step = games.step(actions)
         agent.observe(actions, step)
+        agent.learn()
         obs = step.obs
 
-    return Cost(_seconds(decide) / config.num_envs, _seconds(agent._update))
+    _seconds_per_call(decide, _WARM_UP_SECONDS)
+    return _seconds_per_call(decide, _MEASURE_SECONDS) / config.num_envs
 
 
-def _seconds(work: Callable[[], None]) -> float:
-    """Of one call, the median of those that fit into a moment."""
-    for _ in range(_WARM_UP):
+def _seconds_per_call(work: Callable[[], None], at_least_seconds: float) -> float:
+    calls, begin = 0, time.perf_counter()
+    while (seconds := time.perf_counter() - begin) < at_least_seconds:
         work()
-    times = []
-    end = time.perf_counter() + _MEASURE_SECONDS
-    while time.perf_counter() < end:
-        begin = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - begin)
-    return float(np.median(times))
+        calls += 1
+    return seconds / calls

@@ -40,7 +40,10 @@ A = _on_atari(
         Arm("C51", "none"),
         Arm("LN", "ln"),
         Arm("BN running", "bn-running"),
-        *(Arm(f"BN tracked {alpha:g}", "bn-tracked", tracking_alpha=alpha) for alpha in ALPHAS),
+        *(
+            Arm(f"BN tracked {alpha:g}", "bn-tracked", weights={"tracking_alpha": alpha})
+            for alpha in ALPHAS
+        ),
         Arm("BN batch", "bn-batch"),
     ),
     reference="C51",
@@ -71,7 +74,7 @@ ONLINE_ALPHA = _on_atari(
     (
         Arm("C51", "none"),
         *(
-            Arm(f"{label} online α {alpha:g}", base, online_alpha=alpha)
+            Arm(f"{label} online α {alpha:g}", base, weights={"online_alpha": alpha})
             for alpha in ALPHAS
             for label, base in (("BN running", "bn-running"), ("BN batch", "bn-batch"))
         ),

@@ -12,7 +12,7 @@ QUICK_C51 = Study(
         Arm("C51", "none"),
         Arm("LN", "ln"),
         Arm("BN running", "bn-running"),
-        Arm("BN tracked 0.1", "bn-tracked", tracking_alpha=0.1),
+        Arm("BN tracked 0.1", "bn-tracked", weights={"tracking_alpha": 0.1}),
         Arm("BN batch", "bn-batch"),
     ),
     games=("minatar/breakout", "minatar/space_invaders"),

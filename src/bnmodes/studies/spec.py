@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from bnmodes.agents.c51 import C51Config, c51_config
+from bnmodes.agents.catalogue import AGENTS, AgentName, Config
 from bnmodes.envs.registry import env_family
 from bnmodes.errors import UsageError
 from bnmodes.training.spec import EvaluationConfig, RunSpec
@@ -14,26 +14,25 @@ from bnmodes.training.spec import EvaluationConfig, RunSpec
 
 @dataclass(frozen=True)
 class Arm:
-    """A named configuration of the agent."""
+    """A named configuration of an agent."""
 
     name: str
     """Unique in its study, e.g. "BN WN UTD 8"."""
     base: str
     """The agent's arm that it starts from, e.g. "bn-wn"; it decides the colour in figures."""
-    tracking_alpha: float = 0.01
-    """Weight of the discarded pass, for "bn-tracked"."""
-    online_alpha: float = 0.01
-    """Weight with which the predict forward writes the stored moments."""
+    agent: AgentName = "c51"
+    weights: Mapping[str, float | str] = field(default_factory=dict)
+    """Of stored moments, as the agent's arms take them, e.g. {"online_alpha": "flax:0.99"}."""
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the agent's configuration."""
 
-    def config(self, family: str) -> C51Config:
-        config = c51_config(self.base, family, self.tracking_alpha, self.online_alpha)
+    def config(self, family: str) -> Config:
+        config = AGENTS[self.agent].arm_config(self.base, family, **self.weights)
         return replace(config, **self.changes)
 
     @property
     def updates_per_decision(self) -> float:
-        return self.changes.get("updates_per_decision", C51Config.updates_per_decision)
+        return self.config("atari").updates_per_decision
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ class Study:
 
     def _spec(self, arm: Arm, game: str, seed: int) -> RunSpec:
         return RunSpec(
-            agent="c51",
+            agent=arm.agent,
             env=game,
             arm=arm.base,
             seed=seed,

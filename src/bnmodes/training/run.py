@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from bnmodes.agents.base import Agent
-from bnmodes.agents.c51 import C51
-from bnmodes.agents.pqn import PQN
+from bnmodes.agents.catalogue import AGENTS
 from bnmodes.envs.base import VectorEnv
 from bnmodes.envs.registry import canonical_name, make_env
 from bnmodes.streams import numpy_stream
@@ -23,7 +22,6 @@ from bnmodes.training.record import RunFolder
 from bnmodes.training.sinks import SinkName, open_sinks
 from bnmodes.training.spec import RunSpec
 
-AGENTS = {"c51": C51, "pqn": PQN}
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -57,7 +55,7 @@ class StopRequest:
 
 
 def build_agent(spec: RunSpec, env: VectorEnv) -> Agent:
-    return AGENTS[spec.agent](spec.config, env.spec, spec.seed, spec.total_decisions)
+    return AGENTS[spec.agent].build(spec.config, env.spec, spec.seed, spec.total_decisions)
 
 
 def make_evaluation_env(spec: RunSpec, decision: int) -> VectorEnv:

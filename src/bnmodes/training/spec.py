@@ -4,14 +4,10 @@ import hashlib
 import json
 from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
 from functools import cached_property
-from typing import Any, Literal, get_type_hints
+from typing import Any, get_type_hints
 
-from bnmodes.agents.c51 import C51Config
-from bnmodes.agents.pqn import PQNConfig
+from bnmodes.agents.catalogue import AGENTS, AgentName, Config
 from bnmodes.errors import UsageError
-
-AgentName = Literal["c51", "pqn"]
-CONFIGS = {"c51": C51Config, "pqn": PQNConfig}
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,7 @@ class RunSpec:
     total_decisions: int
     record_every_decisions: int
     evaluation: EvaluationConfig
-    config: C51Config | PQNConfig
+    config: Config
 
     def validate(self) -> None:
         for name, value, low in (
@@ -83,7 +79,7 @@ def _not_default(record: Any) -> dict[str, Any]:
 
 
 def spec_from_json(data: dict[str, Any]) -> RunSpec:
-    return _build(RunSpec, data, config=CONFIGS[data["agent"]])
+    return _build(RunSpec, data, config=AGENTS[data["agent"]].config)
 
 
 def _build(cls: type, data: dict[str, Any], **known_types: type) -> Any:
