@@ -29,6 +29,10 @@ def paper_a():
     return synthetic_results(STUDY_A)
 
 
+def numbers_of(results, allow_missing=False):
+    return StudyNumbers(results, allow_missing=allow_missing, resamples=RESAMPLES)
+
+
 def expected_percent(results, arm, measure):
     reference = measure(normalised(results, results.study.reference, allow_missing=True))
     interval = bootstrap(measure(normalised(results, arm, allow_missing=True)), resamples=RESAMPLES)
@@ -44,7 +48,7 @@ def notes(figure):
 )
 def test_bars_are_the_percentages_with_their_intervals(results):
     results = results()
-    figure = figures.c51_bars(results, resamples=RESAMPLES)
+    figure = figures.draw_bars(numbers_of(results))
     assert len(figure.axes) == 2
     for axes, measure in zip(figure.axes, MEASURES, strict=True):
         assert len(axes.patches) == len(results.study.arms)
@@ -61,14 +65,14 @@ def test_bars_are_the_percentages_with_their_intervals(results):
 
 
 def test_bars_of_a_study_with_several_utds_are_at_the_smallest():
-    figure = figures.c51_bars(paper_b(), resamples=RESAMPLES)
+    figure = figures.draw_bars(numbers_of(paper_b()))
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert labels == ["C51", "LN", "BN", "LN WN", "BN WN"]
 
 
 def test_scaling_has_a_line_per_configuration_and_a_point_per_utd():
     results = paper_b()
-    figure = figures.c51_scaling(results, resamples=RESAMPLES)
+    figure = figures.draw_scaling(numbers_of(results))
     for axes, measure in zip(figure.axes, MEASURES, strict=True):
         lines = {line.get_label(): line for line in axes.lines if line.get_label()[0] != "_"}
         assert list(lines) == ["C51", "LN", "BN", "LN WN", "BN WN"]
@@ -86,12 +90,12 @@ def test_scaling_has_a_line_per_configuration_and_a_point_per_utd():
 
 def test_scaling_needs_several_utds():
     with pytest.raises(UsageError, match=r"every arm has UTD 0\.25"):
-        figures.c51_scaling(paper_a())
+        figures.draw_scaling(numbers_of(paper_a()))
 
 
 def test_curves_have_a_panel_per_utd_and_the_statistics_bands():
     results = paper_b()
-    figure = figures.c51_curves(results, resamples=RESAMPLES)
+    figure = figures.draw_curves(numbers_of(results))
     assert [axes.get_title("left") for axes in figure.axes] == [
         f"UTD {utd}" for utd in ("0.25", "1", "2", "4", "8", "12")
     ]
@@ -111,7 +115,7 @@ def test_curves_have_a_panel_per_utd_and_the_statistics_bands():
 @pytest.mark.parametrize("utd", [0.25, 12.0])
 def test_the_grid_of_26_games_shows_raw_means_and_standard_errors(utd):
     results = paper_b()
-    figure = figures.c51_per_game(results, utd)
+    figure = figures.draw_per_game(numbers_of(results), utd)
     assert len(figure.axes) == 26
     assert [axes.get_title("left") for axes in figure.axes] == [
         game.removeprefix("atari/") for game in STUDY_B.games
@@ -127,7 +131,7 @@ def test_the_grid_of_26_games_shows_raw_means_and_standard_errors(utd):
 
 
 def test_nothing_in_the_grid_of_26_games_overlaps_and_its_text_is_large_enough():
-    figure = figures.c51_per_game(paper_b(), 1.0)
+    figure = figures.draw_per_game(numbers_of(paper_b()), 1.0)
     figure.draw_without_rendering()
     boxes = [axes.get_tightbbox() for axes in figure.axes]
     for place, box in enumerate(boxes):
@@ -140,22 +144,22 @@ def test_nothing_in_the_grid_of_26_games_overlaps_and_its_text_is_large_enough()
 def test_minatar_figures_count_decisions(games):
     names = ("breakout", "space_invaders", "asterix", "freeway", "seaquest")[:games]
     results = synthetic_results(minatar_study(names))
-    drawn = figures.all_figures(results, resamples=RESAMPLES)
-    assert list(drawn) == ["c51-bars", "c51-curves", "c51-per-game-utd-0.25"]
-    grid = drawn["c51-per-game-utd-0.25"]
+    drawn = figures.draw_all(numbers_of(results))
+    assert list(drawn) == ["bars", "curves", "per-game"]
+    grid = drawn["per-game"]
     assert len(grid.axes) == games
     assert grid.axes[-1].get_xlabel() == "decisions"
     assert grid.get_supylabel() == "raw return"
-    assert drawn["c51-curves"].get_supylabel() == "IQM of score relative to C51"
+    assert drawn["curves"].get_supylabel() == "IQM of score relative to C51"
     assert not any(map(notes, drawn.values()))
 
 
 def test_one_arm_one_game_one_seed_still_gives_figures():
     results = synthetic_results(minatar_study(("breakout",), (7,), ("none",)))
-    drawn = figures.all_figures(results, resamples=RESAMPLES)
+    drawn = figures.draw_all(numbers_of(results))
     for figure in drawn.values():
         figure.draw_without_rendering()
-    (whisker,) = drawn["c51-bars"].axes[0].collections
+    (whisker,) = drawn["bars"].axes[0].collections
     assert np.ptp(whisker.get_segments()[0][:, 0]) == pytest.approx(0)
 
 
@@ -164,9 +168,9 @@ def test_missing_runs_are_an_error_or_are_noted_on_every_figure():
         minatar_study(), is_missing=lambda run: run.arm == "LN" and run.seed == 1
     )
     with pytest.raises(UsageError, match="2 runs of arm 'LN' missing"):
-        figures.all_figures(results)
+        figures.draw_all(numbers_of(results))
     compared = "; only seeds that every arm has are compared"
-    for name, figure in figures.all_figures(results, True, resamples=RESAMPLES).items():
+    for name, figure in figures.draw_all(numbers_of(results, True)).items():
         assert notes(figure) == ["2 of 30 runs missing" + ("" if "game" in name else compared)]
 
 
@@ -207,11 +211,11 @@ def test_arms_are_compared_on_the_games_that_all_of_them_have():
     kept = comparable(results).study
     assert kept.games == ("minatar/breakout", "minatar/space_invaders")
     assert [arm.name for arm in kept.arms] == ["C51", "LN", "BN running", "BN tracked"]
-    drawn = figures.all_figures(results, True, resamples=RESAMPLES)
-    assert notes(drawn["c51-bars"]) == [
+    drawn = figures.draw_all(numbers_of(results, True))
+    assert notes(drawn["bars"]) == [
         "12 of 45 runs missing; none of BN batch; 2 of 3 games compared"
     ]
-    assert len(drawn["c51-per-game-utd-0.25"].axes) == 3
+    assert len(drawn["per-game"].axes) == 3
 
 
 def test_no_game_with_all_arms_is_a_clear_error():
@@ -219,12 +223,12 @@ def test_no_game_with_all_arms_is_a_clear_error():
         minatar_study(), is_missing=lambda run: (run.arm == "LN") == (run.game[8] == "b")
     )
     with pytest.raises(UsageError, match="no game and seed of study small has a finished run"):
-        figures.c51_bars(results, allow_missing=True)
+        figures.draw_bars(numbers_of(results, True))
 
 
 def test_a_reference_that_cannot_be_divided_by_gives_scores_instead_of_percentages():
     results = synthetic_results(STUDY_A, level=lambda arm: -0.1 if arm.base == "none" else 0.2)
-    axes = figures.c51_bars(results, resamples=RESAMPLES).axes[0]
+    axes = figures.draw_bars(numbers_of(results)).axes[0]
     assert axes.get_xlabel() == "human-normalised score (wang2016)"
     value = iqm(auc(normalised(results, "C51")))
     assert axes.patches[0].get_width() == pytest.approx(value)
@@ -232,8 +236,8 @@ def test_a_reference_that_cannot_be_divided_by_gives_scores_instead_of_percentag
 
 def test_the_same_figure_is_written_in_three_formats_with_the_same_bytes(tmp_path):
     results = synthetic_results(minatar_study(("breakout",)))
-    first = save(figures.c51_bars(results, resamples=RESAMPLES), tmp_path / "a.b" / "bars")
-    again = save(figures.c51_bars(results, resamples=RESAMPLES), tmp_path / "c" / "bars")
+    first = save(figures.draw_bars(numbers_of(results)), tmp_path / "a.b" / "bars")
+    again = save(figures.draw_bars(numbers_of(results)), tmp_path / "c" / "bars")
     assert [path.name for path in first] == ["bars.png", "bars.pdf", "bars.svg"]
     starts = [path.read_bytes()[:5] for path in first]
     assert starts == [b"\x89PNG\r", b"%PDF-", b"<?xml"]

@@ -1,4 +1,4 @@
-"""The C51 figures of any study, drawn from whatever runs there are."""
+"""Figures of any study, drawn from whatever runs there are."""
 
 from collections.abc import Sequence
 
@@ -8,13 +8,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from bnmodes.analysis.figure_momentum import draw_momentum
 from bnmodes.analysis.numbers import MEASURE_NAMES, MEASURES, Series, StudyNumbers
-from bnmodes.analysis.scores import HumanTable, Scores
+from bnmodes.analysis.scores import Scores
 from bnmodes.analysis.style import (
     TITLE,
     ArmStyle,
     EndLabel,
     arm_style,
+    game_title,
     in_house_style,
     label_ends,
     new_figure,
@@ -22,71 +24,20 @@ from bnmodes.analysis.style import (
 )
 from bnmodes.envs.atari import FRAME_SKIP
 from bnmodes.errors import UsageError
-from bnmodes.studies.results import StudyResults
-
-
-def c51_bars(
-    results: StudyResults,
-    *,
-    allow_missing: bool = False,
-    table: HumanTable = "wang2016",
-    resamples: int = 5000,
-) -> Figure:
-    """AUC and final IQM of the arms at the smallest UTD, in percent of the reference arm."""
-    return draw_bars(_numbers(results, allow_missing, table, resamples))
-
-
-def c51_scaling(
-    results: StudyResults,
-    *,
-    allow_missing: bool = False,
-    table: HumanTable = "wang2016",
-    resamples: int = 5000,
-) -> Figure:
-    """AUC and final IQM against UTD, in percent of the reference arm; one line per arm."""
-    return draw_scaling(_numbers(results, allow_missing, table, resamples))
-
-
-def c51_curves(
-    results: StudyResults,
-    *,
-    allow_missing: bool = False,
-    table: HumanTable = "wang2016",
-    resamples: int = 5000,
-) -> Figure:
-    """IQM while learning: one panel per UTD, each with its own vertical scale."""
-    return draw_curves(_numbers(results, allow_missing, table, resamples))
-
-
-def c51_per_game(
-    results: StudyResults, updates_per_decision: float, *, allow_missing: bool = False
-) -> Figure:
-    """Raw evaluation returns on each game: mean ± standard error over seeds."""
-    return draw_per_game(StudyNumbers(results, allow_missing=allow_missing), updates_per_decision)
-
-
-def all_figures(
-    results: StudyResults,
-    allow_missing: bool = False,
-    *,
-    table: HumanTable = "wang2016",
-    resamples: int = 5000,
-) -> dict[str, Figure]:
-    """Those that apply to this study, by the stem of their file name."""
-    return draw_all(_numbers(results, allow_missing, table, resamples))
-
-
-def _numbers(results, allow_missing, table, resamples) -> StudyNumbers:
-    return StudyNumbers(results, allow_missing=allow_missing, table=table, resamples=resamples)
 
 
 def draw_all(numbers: StudyNumbers) -> dict[str, Figure]:
-    figures = {"c51-bars": draw_bars(numbers)}
+    """Those that apply to this study, by the stem of their file name."""
+    figures = {"bars": draw_bars(numbers)}
     if len(numbers.utds) > 1:
-        figures["c51-scaling"] = draw_scaling(numbers)
-    figures["c51-curves"] = draw_curves(numbers)
+        figures["scaling"] = draw_scaling(numbers)
+    if sum(len(sweep.by_momentum) > 1 for sweep in numbers.sweeps):
+        figures["momentum"] = draw_momentum(numbers)
+    figures["curves"] = draw_curves(numbers)
     for utd in numbers.utds:
-        figures[f"c51-per-game-utd-{utd:g}"] = draw_per_game(numbers, utd)
+        figures[f"per-game {numbers.utd_name(utd)}".strip().lower().replace(" ", "-")] = (
+            draw_per_game(numbers, utd)
+        )
     return figures
 
 
@@ -94,6 +45,7 @@ def draw_all(numbers: StudyNumbers) -> dict[str, Figure]:
 def draw_bars(numbers: StudyNumbers) -> Figure:
     utd = numbers.utds[0]
     arms = numbers.arms_at(utd)
+    at_utd = f" at {name}" if (name := numbers.utd_name(utd)) else ""
     figure = new_figure(9.0, 1.15 + 0.36 * len(arms))
     note_missing(figure, numbers.missing_note([utd]))
     panels = list(figure.subplots(1, 2, sharey=True))
@@ -123,7 +75,7 @@ def draw_bars(numbers: StudyNumbers) -> Figure:
                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
             )
         _mark_reference(axes.axvline, numbers, measure)
-        axes.set_title(f"({letter}) {MEASURE_NAMES[measure]} IQM at UTD {utd:g}", **TITLE)
+        axes.set_title(f"({letter}) {MEASURE_NAMES[measure]} IQM{at_utd}", **TITLE)
         axes.set_xlabel(_relative_unit(numbers, measure))
         axes.set_yticks(range(len(arms)), [line.label for line, _ in arms])
         axes.tick_params(axis="y", length=0)
@@ -197,7 +149,7 @@ def draw_curves(numbers: StudyNumbers) -> Figure:
                 label=line.label,
                 clip_on=False,
             )
-        axes.set_title(f"UTD {utd:g}", **TITLE)
+        axes.set_title(numbers.utd_name(utd), **TITLE)
         _finish_horizontal(axes, numbers)
     _label_lowest(panels, columns, _time_unit(numbers))
     figure.supylabel(f"IQM of {numbers.unit}", fontsize=9)
@@ -229,7 +181,7 @@ def draw_per_game(numbers: StudyNumbers, utd: float) -> Figure:
         for axes, runs in zip(panels, scores.values, strict=True):
             _draw_mean_of_seeds(axes, x, runs, style)
     for axes, game in zip(panels, games, strict=True):
-        axes.set_title(_game_title(game), loc="left", fontsize=small + 1.5, pad=4)
+        axes.set_title(game_title(game), loc="left", fontsize=small + 1.5, pad=4)
         axes.tick_params(labelsize=small, length=2.5, pad=2)
         axes.yaxis.set_major_locator(
             MaxNLocator(4 if columns == 7 else 6, steps=[1, 2, 2.5, 5, 10])
@@ -244,7 +196,7 @@ def draw_per_game(numbers: StudyNumbers, utd: float) -> Figure:
         handles=[Line2D([], [], **_style(line).line, linewidth=2.2) for line, _ in arms],
         labels=[line.label for line, _ in arms],
         loc="outside upper left",
-        title=f"UTD {utd:g}; mean ± standard error over seeds",
+        title="; ".join(filter(None, (numbers.utd_name(utd), "mean ± standard error over seeds"))),
         title_fontsize=small + 2,
         alignment="left",
         ncols=len(arms) if columns > 1 else 3,
@@ -309,10 +261,6 @@ def _finish_horizontal(axes: Axes, numbers: StudyNumbers) -> None:
     axes.set_xlim(0, end)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
-
-
-def _game_title(game: str) -> str:
-    return game.split("/")[-1].replace("_", " ")
 
 
 def _label_lowest(panels: Sequence[Axes], columns: int, text: str, **options) -> None:

@@ -57,6 +57,46 @@ def series_of(arms: tuple[Arm, ...]) -> tuple[Series, ...]:
     )
 
 
+@dataclass(frozen=True)
+class Sweep:
+    """Arms that differ in nothing but the weight with which predictions write stored moments."""
+
+    label: str
+    base: str
+    agent: str
+    variant: int
+    by_momentum: Mapping[float | None, Arm]
+    """Flax's, 1 − α; None for an arm that reads no stored moment when it acts or bootstraps."""
+
+
+def sweeps_of(arms: tuple[Arm, ...]) -> tuple[Sweep, ...]:
+    alike: dict[tuple[str, str, str], dict[float | None, Arm]] = {}
+    for arm in arms:
+        protocol = arm.config("atari").protocol
+        reads = "running" in (protocol.act.statistics, protocol.bootstrap.statistics)
+        momentum = round(1 - protocol.predict.update, 9) if reads else None
+        key = (arm.base, arm.agent, repr(sorted(arm.changes.items())))
+        alike.setdefault(key, {})[momentum] = arm
+    bases = [key[0] for key in alike]
+    return tuple(
+        Sweep(
+            _without_momentum(next(iter(of_sweep.values()))),
+            base,
+            agent,
+            bases[:place].count(base),
+            of_sweep,
+        )
+        for place, ((base, agent, _), of_sweep) in enumerate(alike.items())
+    )
+
+
+def _without_momentum(arm: Arm) -> str:
+    update = arm.config("atari").protocol.predict.update
+    if update is None:
+        return arm.name
+    return arm.name.removesuffix(f" {update:g}").removesuffix(f" {1 - update:g}")
+
+
 def short_name(arm: Arm) -> str:
     """Without its UTD, where that is said elsewhere."""
     return arm.name.removesuffix(f" UTD {arm.updates_per_decision:g}").removesuffix(",")
@@ -111,11 +151,16 @@ class StudyNumbers:
         self.compared = comparable(results) if allow_missing else results
         self.arms = self.compared.study.arms  # those that have runs
         self.series = series_of(self.arms)
+        self.sweeps = sweeps_of(self.arms)
         self.utds = tuple(sorted({arm.updates_per_decision for arm in self.arms}))
         # By name, because an arm holds a mapping, which has no hash.
         self._raw_of = cache(self._collect)
         self._scores_of = cache(self._normalise)
         self._interval_of = cache(self._bootstrap)
+
+    def utd_name(self, utd: float) -> str:
+        """Empty where the study has only one: then it is one setting among many."""
+        return f"UTD {utd:g}" if len(self.utds) > 1 else ""
 
     def arms_at(self, utd: float) -> list[tuple[Series, Arm]]:
         return [(line, line.by_utd[utd]) for line in self.series if utd in line.by_utd]
@@ -135,7 +180,7 @@ class StudyNumbers:
         return None if other == arm else other
 
     def raw(self, arm: Arm) -> Scores:
-        """Evaluation returns on every declared game, whether or not other arms have it too."""
+        """Returns on every declared game, whether or not other arms have it too."""
         return self._raw_of(arm.name)
 
     def scores(self, arm: Arm) -> Scores:

@@ -35,7 +35,7 @@ from bnmodes.analysis.statistics import AGGREGATES
 from bnmodes.analysis.style import save
 from bnmodes.envs.atari import FRAME_SKIP
 from bnmodes.studies.results import StudyResults
-from bnmodes.studies.spec import Arm
+from bnmodes.studies.spec import Arm, Study
 
 _SECTIONS = {
     "summary": "Summary",
@@ -89,7 +89,6 @@ def _asked(results: StudyResults) -> Iterable[str]:
     decisions = f"{study.total_decisions:,} decisions"
     if study.is_atari:
         decisions += f" = {study.total_decisions * FRAME_SKIP:,} frames"
-    evaluation = study.evaluation
     yield f"<h1>Study {escape(study.name)}</h1>"
     yield paragraph(study.question, "question")
     yield facts(
@@ -97,8 +96,7 @@ def _asked(results: StudyResults) -> Iterable[str]:
             "runs": f"{len(study.arms)} arms × {len(study.games)} games × "
             f"{len(study.seeds)} seeds = {len(study.runs):,}",
             "budget of a run": decisions,
-            "evaluation": f"every {evaluation.every_decisions:,} decisions, "
-            f"{evaluation.episodes} games, ε {evaluation.epsilon:g}",
+            "score": _scored(study),
             "reference": study.reference,
         }
     )
@@ -107,6 +105,20 @@ def _asked(results: StudyResults) -> Iterable[str]:
     yield paragraph(f"Seeds: {', '.join(map(str, study.seeds))}.", "note")
     links = "".join(f'<a href="#{anchor}">{name}</a>' for anchor, name in _SECTIONS.items())
     yield f"<nav>{links}</nav>"
+
+
+def _scored(study: Study) -> str:
+    evaluation = study.evaluation
+    if study.metric == "evaluation":
+        return (
+            f"evaluation every {evaluation.every_decisions:,} decisions, "
+            f"{evaluation.episodes} games, ε {evaluation.epsilon:g}"
+        )
+    return f"finished games of the greedy test environments, in {evaluation.test_bins} equal parts"
+
+
+def _final(study: Study) -> str:
+    return "the last one" if study.final_points == 1 else f"that of the last {study.final_points}"
 
 
 def _arms_in_short(arms: tuple[Arm, ...]) -> str:
@@ -164,7 +176,7 @@ def _aggregates(numbers: StudyNumbers) -> str:
         paragraph(
             f"{unit} In brackets: 95% intervals from {numbers.resamples:,} resamples of the seeds "
             "within each game, with the games fixed. AUC is the mean over a run's equally "
-            "spaced evaluations, final is the last one. The optimality gap is how far runs stay "
+            f"spaced points, final is {_final(study)}. The optimality gap is how far runs stay "
             "below 1 on average: lower is better.",
             "note",
         )
@@ -193,7 +205,7 @@ def _contrasts(numbers: StudyNumbers, found: list[Contrast]) -> str:
         return section("contrasts", "Contrasts", paragraph("There is no arm to compare with."))
     content = [
         paragraph(
-            "Each arm minus the reference's configuration at the same UTD: difference of the IQMs "
+            f"Each arm minus {_compared_with(numbers)}: difference of the IQMs "
             f"({numbers.unit}) with the same resampled seeds in both arms, and the probability "
             "that a run of the arm beats a run of the reference on the same game.",
             "note",
@@ -216,6 +228,12 @@ def _contrasts(numbers: StudyNumbers, found: list[Contrast]) -> str:
     return section("contrasts", "Paired contrasts", *content)
 
 
+def _compared_with(numbers: StudyNumbers) -> str:
+    if len(numbers.utds) > 1:
+        return "the reference's configuration at the same UTD"
+    return numbers.results.study.reference
+
+
 def _figures(numbers: StudyNumbers, figures: dict[str, Figure]) -> str:
     pictures = [picture(figure, name, _caption(numbers, name)) for name, figure in figures.items()]
     return section("figures", "Figures", *pictures)
@@ -225,24 +243,31 @@ def _caption(numbers: StudyNumbers, name: str) -> str:
     study = numbers.compared.study
     over = f"{len(study.games)} games and {len(study.seeds)} seeds"
     interval = "95% intervals from resampled seeds, games fixed"
-    if name == "c51-bars":
+    at_utd = f" at UTD {numbers.utds[0]:g}" if len(numbers.utds) > 1 else ""
+    if name == "bars":
         return (
-            f"AUC and final IQM at UTD {numbers.utds[0]:g}, over {over}. Bars with {interval}; "
+            f"AUC and final IQM{at_utd}, over {over}. Bars with {interval}; "
             f"dotted: the point estimate of {study.reference}."
         )
-    if name == "c51-scaling":
+    if name == "momentum":
+        return (
+            "Raw returns against the Flax momentum with which the loss forward writes the stored "
+            "moments: mean ± standard error over seeds. A level line belongs to an arm that never "
+            "reads them when it acts or bootstraps; the star is the released setting."
+        )
+    if name == "scaling":
         return f"AUC and final IQM against updates per decision, over {over}; bands: {interval}."
-    if name == "c51-curves":
+    if name == "curves":
         return (
             f"IQM while learning ({numbers.unit}), over {over}; bands: {interval}, whole runs "
             "resampled. Each panel has its own vertical scale."
         )
-    utd = name.removeprefix("c51-per-game-utd-")
-    return f"Evaluation returns on each game at UTD {utd}: mean ± standard error over seeds."
+    at_utd = name.removeprefix("per-game").replace("-utd-", " at UTD ")
+    return f"Raw returns on each game{at_utd}: mean ± standard error over seeds."
 
 
 def _games(numbers: StudyNumbers) -> str:
-    content = [paragraph("Raw evaluation returns, mean over the seeds that are there.", "note")]
+    content = [paragraph("Raw returns, mean over the seeds that are there.", "note")]
     for utd in numbers.utds:
         arms = [arm for _, arm in numbers.arms_at(utd)]
         for measure, measured in MEASURES.items():
@@ -258,7 +283,7 @@ def _games(numbers: StudyNumbers) -> str:
                 for game, of_game in zip(numbers.raw(arms[0]).games, means.T, strict=True)
             ]
             footer = _wins(numbers, arms, means, measure)
-            title = f"{MEASURE_NAMES[measure]} at UTD {utd:g}"
+            title = f"{MEASURE_NAMES[measure]} {numbers.utd_name(utd)}".strip()
             grid = table(["game", *(arm.name for arm in arms)], rows, footer=footer)
             content.append(folded(title, grid, is_open=len(numbers.utds) == 1))
     return section("games", "Each game", *content)

@@ -1,4 +1,4 @@
-"""From evaluation returns to scores that can be compared between games: games × seeds × times."""
+"""From returns to scores that can be compared between games: games × seeds × times."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +30,8 @@ class Scores:
     values: Float[np.ndarray, "games seeds times"]
     unit: str
     """What the values are, for axes and tables, e.g. "raw return"."""
+    final_points: int = 1
+    """How many last times the final score is the mean of."""
 
     @property
     def games_with_runs(self) -> tuple[str, ...]:
@@ -43,7 +45,7 @@ class Scores:
 
 
 def collect(results: StudyResults, arm: str, *, allow_missing: bool = False) -> Scores:
-    """The evaluation returns of one arm, averaged over an evaluation's games, on the study's grid.
+    """The returns of one arm on the study's grid, averaged over the games at each of its points.
 
     Missing runs are an error that lists them, or NaN if `allow_missing`.
     """
@@ -56,10 +58,10 @@ def collect(results: StudyResults, arm: str, *, allow_missing: bool = False) -> 
         raise UsageError(_missing_message(arm, missing))
 
     games = tuple(canonical_name(game) for game in study.games)
-    decisions = tuple(study.evaluation.grid(study.total_decisions))
+    decisions = tuple(study.grid)
     rows = results.frame.filter(
         pl.col("arm") == arm,
-        pl.col("metric") == "evaluation/return",
+        pl.col("metric") == f"{study.metric}/return",
         pl.col("game").is_in(games),
         pl.col("seed").is_in(study.seeds),
         pl.col("decision").is_in(decisions),
@@ -68,9 +70,19 @@ def collect(results: StudyResults, arm: str, *, allow_missing: bool = False) -> 
     axes = (("game", games), ("seed", study.seeds), ("decision", decisions))
     places = tuple([labels.index(label) for label in rows[column]] for column, labels in axes)
     values[places] = rows["value"].to_numpy()
-    scores = Scores(games, study.seeds, decisions, values, "raw return")
+    if study.metric == "test":
+        values = _held(values)
+    scores = Scores(games, study.seeds, decisions, values, "raw return", study.final_points)
     _require_whole_runs(scores, arm, missing)
     return scores
+
+
+def _held(values: Float[np.ndarray, "games seeds times"]) -> Float[np.ndarray, "games seeds times"]:
+    """Where no test game finished, the last known value holds on; before any, the first one."""
+    there = ~np.isnan(values)
+    last = np.maximum.accumulate(np.where(there, np.arange(values.shape[-1]), -1), axis=-1)
+    first = there.argmax(-1)[..., None]
+    return np.take_along_axis(values, np.where(last < 0, first, last), axis=-1)
 
 
 def _missing_message(arm: str, missing: Sequence[StudyRun]) -> str:
@@ -84,13 +96,13 @@ def _missing_message(arm: str, missing: Sequence[StudyRun]) -> str:
 
 
 def _require_whole_runs(scores: Scores, arm: str, missing: Sequence[StudyRun]) -> None:
-    """A run that says it is finished has every evaluation; only declared gaps may be NaN."""
+    """A run that says it is finished has every score; only declared gaps may be NaN."""
     known = {(canonical_name(run.game), run.seed) for run in missing}
     for game, seed, time in np.argwhere(np.isnan(scores.values)):
         if (scores.games[game], scores.seeds[seed]) not in known:
             raise UsageError(
                 f"{arm} on {scores.games[game]}, seed {scores.seeds[seed]} is finished but has no "
-                f"evaluation at decision {scores.decisions[time]}: clean and run it again."
+                f"return at decision {scores.decisions[time]}: delete its folder and run it again."
             )
 
 
@@ -157,15 +169,16 @@ def normalised(
 
 
 def auc(scores: Scores) -> Float[np.ndarray, "games seeds"]:
-    """Mean over the equally spaced evaluations; an extra one at a run's odd end is not in it."""
-    equally_spaced = np.array(scores.decisions) % scores.decisions[0] == 0
+    """Mean over the equally spaced times; an extra one at a run's odd end is not in it."""
+    steps = np.diff(scores.decisions, prepend=0)
+    equally_spaced = np.abs(steps - steps[0]) <= 1  # the edges of equal parts are rounded
     return scores.values[:, :, equally_spaced].mean(-1)
 
 
 def auc_with_last(scores: Scores) -> Float[np.ndarray, "games seeds"]:
-    """Mean over all evaluations, the one at the end of the run among them."""
+    """Mean over all times, the one at the end of the run among them."""
     return scores.values.mean(-1)
 
 
 def final(scores: Scores) -> Float[np.ndarray, "games seeds"]:
-    return scores.values[:, :, -1]
+    return scores.values[:, :, -scores.final_points :].mean(-1)

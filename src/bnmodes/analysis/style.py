@@ -15,9 +15,19 @@ COLOURS = {
     "ln": "#009E73",
     "bn-running": "#D55E00",
     "bn-tracked": "#E69F00",
+    "bn-bootstrap-only": "#CC79A7",
+    "bn-act-only": "#56B4E9",
     "bn-batch": "#0072B2",
 }
-_MARKERS = {"none": "s", "ln": "^", "bn-running": "v", "bn-tracked": "D", "bn-batch": "o"}
+_MARKERS = {
+    "none": "s",
+    "ln": "^",
+    "bn-running": "v",
+    "bn-tracked": "D",
+    "bn-bootstrap-only": "<",
+    "bn-act-only": ">",
+    "bn-batch": "o",
+}
 # Arms that share a colour in one picture, such as three tracking weights, differ in their dashes.
 _DASHES = ("-", (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)))
 _PROJECTED = {"ln-wn": "ln", "bn-wn": "bn-batch"}
@@ -65,6 +75,10 @@ def arm_style(base: str, variant: int = 0) -> ArmStyle:
     projected = base in _PROJECTED
     dashes = "--" if projected and not variant else _DASHES[variant % len(_DASHES)]
     return ArmStyle(COLOURS[normaliser], dashes, _MARKERS[normaliser], projected)
+
+
+def game_title(game: str) -> str:
+    return game.split("/")[-1].replace("_", " ")
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -82,4 +82,66 @@ ONLINE_ALPHA = _on_atari(
     reference="C51",
 )
 
-STUDIES = (A, B, ONLINE_ALPHA)
+MOMENTA = (0.0, 0.9, 0.99, 0.999)
+"""Flax's, 1 − α."""
+
+READING_STORED_MOMENTS = (
+    ("BN running", "bn-running"),
+    ("BN bootstrap only", "bn-bootstrap-only"),
+    ("BN act only", "bn-act-only"),
+)
+AS_RELEASED = {"bootstrap_source": "acting-cache"}
+
+
+def _pqn(name: str, base: str, momentum: float = 0.9, **changes) -> Arm:
+    weights = {"online_alpha": f"flax:{momentum:g}"} if base.startswith("bn-") else {}
+    return Arm(name, base, "pqn", weights, changes)
+
+
+C = Study(
+    name="paper-c",
+    question="Which of PQN's forwards break when they read stored moments on Pong, acting or "
+    "bootstrapping, and how fast must the moments follow? Next values are recomputed (a true cross "
+    "of the two roles), or kept from acting as in the released code (cache).",
+    arms=(
+        _pqn("LN", "ln"),
+        *(
+            _pqn(f"{label}{suffix} {momentum:g}", base, momentum, **changes)
+            for suffix, changes in (("", {}), (" cache", AS_RELEASED))
+            for label, base in READING_STORED_MOMENTS
+            for momentum in MOMENTA
+        ),
+        _pqn("BN batch", "bn-batch"),
+        _pqn("BN batch cache", "bn-batch", **AS_RELEASED),
+    ),
+    games=("atari/Pong",),
+    seeds=(0, 1, 2, 3, 4),
+    total_decisions=10_000_000,
+    record_every_decisions=40_960,
+    evaluation=EvaluationConfig(every_decisions=10_000_000, test_bins=30),
+    reference="LN",
+    metric="test",
+    final_points=3,
+)
+
+D = Study(
+    name="paper-d",
+    question="Do batch statistics for acting and bootstrapping recover what running statistics "
+    "break in PQN across games, with a scalar and with a histogram head?",
+    arms=(
+        _pqn("LN", "ln", **AS_RELEASED),
+        _pqn("BN running", "bn-running", 0.99, **AS_RELEASED),
+        _pqn("BN batch", "bn-batch", **AS_RELEASED),
+        _pqn("LN HL-Gauss", "ln", head="hl-gauss", **AS_RELEASED),
+        _pqn("BN batch HL-Gauss", "bn-batch", head="hl-gauss", **AS_RELEASED),
+    ),
+    games=ATARI_26,
+    seeds=tuple(range(10)),
+    total_decisions=100_000_000,
+    record_every_decisions=409_600,
+    evaluation=EvaluationConfig(every_decisions=100_000_000, test_bins=60),
+    reference="LN",
+    metric="test",
+)
+
+STUDIES = (A, B, ONLINE_ALPHA, C, D)

@@ -3,6 +3,33 @@
 from bnmodes.studies.spec import Arm, Study
 from bnmodes.training.spec import EvaluationConfig
 
+QUICK = Study(
+    name="quick",
+    question="Study C's question at MinAtar size: does BatchNorm in PQN fail with stored moments "
+    "that follow slowly, and do batch statistics for acting and bootstrapping recover it?",
+    arms=(
+        Arm("LN", "ln", "pqn"),
+        *(
+            Arm(f"BN {label} {momentum:g}", base, "pqn", {"online_alpha": f"flax:{momentum:g}"})
+            for label, base, momentum in (
+                ("running", "bn-running", 0.999),
+                ("running", "bn-running", 0.99),
+                ("bootstrap only", "bn-bootstrap-only", 0.999),
+                ("act only", "bn-act-only", 0.999),
+            )
+        ),
+        Arm("BN batch", "bn-batch", "pqn"),
+    ),
+    games=("minatar/breakout", "minatar/space_invaders"),
+    seeds=(0, 1, 2),
+    total_decisions=400_000,
+    record_every_decisions=4_096,
+    evaluation=EvaluationConfig(every_decisions=400_000),
+    reference="LN",
+    metric="test",
+    final_points=3,
+)
+
 QUICK_C51 = Study(
     name="quick-c51",
     question="Study A's question at MinAtar size: do the bootstrap statistics of a BatchNorm C51 "
@@ -23,4 +50,4 @@ QUICK_C51 = Study(
     reference="C51",
 )
 
-STUDIES = (QUICK_C51,)
+STUDIES = (QUICK, QUICK_C51)

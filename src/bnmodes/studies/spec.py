@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from bnmodes.agents.catalogue import AGENTS, AgentName, Config
 from bnmodes.envs.registry import env_family
@@ -66,9 +66,20 @@ class Study:
     evaluation: EvaluationConfig
     reference: str
     """The arm that percentages, and on MinAtar the scores, refer to."""
+    metric: Literal["evaluation", "test"] = "evaluation"
+    """What is scored: separate evaluations, or finished games of greedy test environments."""
+    final_points: int = 1
+    """The final score is the mean of so many last points of the grid."""
 
     def arm(self, name: str) -> Arm:
         return next(arm for arm in self.arms if arm.name == name)
+
+    @property
+    def grid(self) -> list[int]:
+        """Decisions at which a run has a score."""
+        if self.metric == "test":
+            return self.evaluation.test_grid(self.total_decisions)
+        return self.evaluation.grid(self.total_decisions)
 
     @property
     def is_atari(self) -> bool:

@@ -165,8 +165,7 @@ class Loop:
         if self.num_envs < len(self.returns) and self._test_bin(self.decision) > self._test_bin(
             before
         ):
-            self._record("test", {"bin": self._test_bin(before)} | _games(self.finished_tests))
-            self.finished_tests = []
+            self._record_tests(self._test_bin(before))
         self.progress.update(self.decision)
 
     def _take_finished_games(self, game_over: np.ndarray) -> None:
@@ -177,6 +176,11 @@ class Loop:
         self.returns[game_over] = 0
         if self.finished_returns:
             self.progress.last_return = self.finished_returns[-1]
+
+    def _record_tests(self, test_bin: int) -> None:
+        end = self.spec.evaluation.test_grid(self.spec.total_decisions)[test_bin]
+        self._record("test", {"bin": test_bin} | _games(self.finished_tests), decision=end)
+        self.finished_tests = []
 
     def _test_bin(self, decision: int) -> int:
         return decision * self.spec.evaluation.test_bins // self.spec.total_decisions

@@ -28,6 +28,10 @@ class EvaluationConfig:
         grid = list(range(self.every_decisions, total_decisions + 1, self.every_decisions))
         return grid if grid and grid[-1] == total_decisions else [*grid, total_decisions]
 
+    def test_grid(self, total_decisions: int) -> list[int]:
+        """Where each part of the test games ends."""
+        return [(part + 1) * total_decisions // self.test_bins for part in range(self.test_bins)]
+
 
 @dataclass(frozen=True)
 class RunSpec:
