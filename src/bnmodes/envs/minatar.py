@@ -48,8 +48,8 @@ class MinAtarVector:
             else PackageGames(game, self._generators)
         )
         self._all = np.arange(num_envs)
-        self._action_ids = np.array(self._games.action_ids)
-        self._last_actions = np.zeros(num_envs, dtype=np.int64)  # action ids; kept over resets
+        self._action_ids = self._games.action_ids
+        self._last_actions = [0] * num_envs  # ids, kept over resets
         self._decisions = np.zeros(num_envs, dtype=np.int64)  # of the episode under way
         self.spec = EnvSpec(
             name=f"minatar/{game}",
@@ -68,9 +68,12 @@ class MinAtarVector:
 
     def step(self, actions: Int64[np.ndarray, " envs"]) -> Step:
         """Where no game ended, `successor` and `obs` are one array."""
-        draws = np.array([generator.random_sample() for generator in self._generators])
-        chosen = self._action_ids[actions]
-        self._last_actions = np.where(draws < STICKY_PROBABILITY, self._last_actions, chosen)
+        self._last_actions = [
+            last if generator.random_sample() < STICKY_PROBABILITY else self._action_ids[action]
+            for last, generator, action in zip(
+                self._last_actions, self._generators, actions.tolist(), strict=True
+            )
+        ]
         reward, terminated = self._games.act(self._last_actions)
         successor = self._games.planes(self._all)
         self._decisions += 1
@@ -86,9 +89,7 @@ class MinAtarVector:
         return Step(obs, successor, reward, terminated, game_over)
 
     def state(self) -> dict[str, Any]:
-        games = zip(
-            self._last_actions.tolist(), self._generators, self._games.attributes(), strict=True
-        )
+        games = zip(self._last_actions, self._generators, self._games.attributes(), strict=True)
         return {
             "decisions": self._decisions.copy(),
             "games": [
@@ -103,7 +104,7 @@ class MinAtarVector:
 
     def load_state(self, state: dict[str, Any]) -> Observations:
         self._decisions[:] = state["decisions"]
-        self._last_actions[:] = [saved["last_action"] for saved in state["games"]]
+        self._last_actions = [saved["last_action"] for saved in state["games"]]
         for generator, saved in zip(self._generators, state["games"], strict=True):
             generator.set_state(saved["random"])
         self._games.load_attributes([saved["attributes"] for saved in state["games"]])
@@ -135,9 +136,9 @@ class PackageGames:
             self._games[row].reset()
 
     def act(
-        self, actions: Int64[np.ndarray, " envs"]
+        self, actions: list[int]
     ) -> tuple[Float32[np.ndarray, " envs"], Bool[np.ndarray, " envs"]]:
-        pairs = zip(self._games, actions.tolist(), strict=True)
+        pairs = zip(self._games, actions, strict=True)
         reward, terminated = zip(*(env.act(action) for env, action in pairs), strict=True)
         return np.array(reward, dtype=np.float32), np.array(terminated, dtype=np.bool_)
 

@@ -16,6 +16,7 @@ BOTTOM = 9
 
 FIRE = 5
 MOVES = np.array([0, -1, 0, 1, 0, 0])  # columns, by the package's action id
+MOVED = np.clip(COLUMNS[:, None] + MOVES, 0, 9)  # [columns, actions]
 
 SHOT_COOL_DOWN = 5
 BOMB_INTERVAL = 10
@@ -34,6 +35,10 @@ NUMBERS = {  # each with its value at the start of a game
 
 WAVE = np.zeros((10, 10), dtype=np.bool_)
 WAVE[:4, 2:8] = True
+FIRST_PLANES = np.zeros((6, 10, 10), dtype=np.bool_)
+FIRST_PLANES[CANNON, BOTTOM, NUMBERS["pos"]] = True
+FIRST_PLANES[[ALIENS, LEFTWARDS]] = WAVE
+FIRST_NUMBERS = np.array(list(NUMBERS.values()))
 
 
 class SpaceInvaders:
@@ -42,26 +47,24 @@ class SpaceInvaders:
 
     def __init__(self, num_envs: int) -> None:
         self._rows = np.arange(num_envs)
-        self._planes = np.zeros((num_envs, self.num_planes, 10, 10), dtype=np.bool_)
+        self._planes = np.tile(FIRST_PLANES, (num_envs, 1, 1, 1))
         self._aliens, self._shots, self._bombs = (self._planes[:, at] for at in MAPS.values())
-        self._numbers = np.zeros((len(NUMBERS), num_envs), dtype=np.int64)
+        self._numbers = np.tile(FIRST_NUMBERS[:, None], num_envs)
         self._cannon, self._direction, self._march_interval = self._numbers[:3]
         self._timers = self._numbers[3:]
         self._march_timer, self._bomb_timer, self._shot_timer = self._timers
 
     def reset(self, rows: Int64[np.ndarray, " games"]) -> None:
-        self._planes[rows] = False
-        self._aliens[rows] = WAVE
-        self._numbers[:, rows] = np.array(list(NUMBERS.values()))[:, None]
-        self._paint()
+        self._planes[rows] = FIRST_PLANES
+        self._numbers[:, rows] = FIRST_NUMBERS[:, None]
 
     def act(
-        self, actions: Int64[np.ndarray, " envs"]
+        self, action_ids: list[int]
     ) -> tuple[Float32[np.ndarray, " envs"], Bool[np.ndarray, " envs"]]:
         """Rewards, and which games were lost."""
+        actions = np.array(action_ids)
         firing = np.flatnonzero((actions == FIRE) & (self._shot_timer == 0))
-        self._cannon += MOVES[actions]
-        np.clip(self._cannon, 0, 9, out=self._cannon)
+        self._cannon[:] = MOVED[self._cannon, actions]
         self._shots[:, :-1] = self._shots[:, 1:]
         self._shots[firing, BOTTOM - 1, self._cannon[firing]] = True
         self._shot_timer[firing] = SHOT_COOL_DOWN
@@ -87,10 +90,10 @@ class SpaceInvaders:
 
     def attributes(self) -> list[dict[str, Any]]:
         """Of each game what the next step depends on."""
-        maps = {name: self._planes[:, at].copy() for name, at in MAPS.items()}
-        numbers = dict(zip(NUMBERS, self._numbers.tolist(), strict=True))
         return [
-            {name: values[row] for name, values in (maps | numbers).items()} for row in self._rows
+            {name: planes[at].copy() for name, at in MAPS.items()}
+            | dict(zip(NUMBERS, numbers, strict=True))
+            for planes, numbers in zip(self._planes, self._numbers.T.tolist(), strict=True)
         ]
 
     def load_attributes(self, games: list[dict[str, Any]]) -> None:
@@ -103,14 +106,13 @@ class SpaceInvaders:
         """Aliens at the edge that they face turn round and go down; whether that loses the game."""
         aliens = self._aliens[rows]
         direction = self._direction[rows]
-        edge = np.where(direction < 0, 0, 9)
-        turning = aliens.any(axis=1)[np.arange(len(rows)), edge]
+        turning = np.where(direction[:, None] < 0, aliens[:, :, 0], aliens[:, :, 9]).any(axis=1)
         landed = turning & aliens[:, BOTTOM].any(axis=1)
 
         # Cells are counted row by row, so that 10 is one down; the bottom row comes in at the top.
-        shift = np.where(turning, 10, direction)
         cells = aliens.reshape(-1, 100)  # [games, 10, 10] -> [games, 100]
-        moved = np.take_along_axis(cells, (CELLS - shift[:, None]) % 100, axis=1)
+        source = (CELLS - np.where(turning, 10, direction)[:, None]) % 100
+        moved = cells[np.arange(len(rows))[:, None], source]
         self._aliens[rows] = moved.reshape(-1, 10, 10)  # [games, 100] -> [games, 10, 10]
         self._direction[rows] = np.where(turning, -direction, direction)
         self._march_timer[rows] = np.minimum(cells.sum(axis=1), self._march_interval[rows])
@@ -126,19 +128,16 @@ class SpaceInvaders:
 
     def _hit_aliens(self) -> Float32[np.ndarray, " envs"]:
         """A point each; where none is left the next wave comes, and marches faster."""
-        reward = np.zeros(len(self._rows), dtype=np.float32)
         hits = self._aliens & self._shots
-        rows = np.flatnonzero(hits.any(axis=(1, 2)))
+        at = np.unravel_index(np.flatnonzero(hits), hits.shape)
+        rows = at[0]
         if rows.size:
-            reward[rows] = hits[rows].sum(axis=(1, 2))
-            self._aliens[rows] ^= hits[rows]
-            self._shots[rows] ^= hits[rows]
+            self._aliens[at] = self._shots[at] = False
             cleared = rows[~self._aliens[rows].any(axis=(1, 2))]
             self._aliens[cleared] = WAVE
-            self._march_interval[cleared] = np.maximum(
-                self._march_interval[cleared] - 1, FASTEST_MARCH
-            )
-        return reward
+            faster = self._march_interval[cleared] - 1
+            self._march_interval[cleared] = np.maximum(faster, FASTEST_MARCH)
+        return np.bincount(rows, minlength=len(self._rows)).astype(np.float32)
 
     def _paint(self) -> None:
         """The planes that follow from the others."""
