@@ -1,17 +1,17 @@
 """The five MinAtar games, as the `minatar` package plays them, behind the vector contract."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from jaxtyping import Int64, UInt8
+from jaxtyping import Bool, Float32, Int64, UInt8
 
 from bnmodes.envs.base import EnvSpec, Observations, Picture, Step
+from bnmodes.envs.minatar_space_invaders import SpaceInvaders
 from bnmodes.streams import numpy_stream
 
-if TYPE_CHECKING:
-    from minatar import Environment
-
 GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
+
+STICKY_PROBABILITY = 0.1
 
 MAX_DECISIONS = 10_000
 """Longer games are truncated: in Seaquest a player can idle for ever."""
@@ -39,77 +39,76 @@ class MinAtarVector:
     """Independent games; sticky actions and difficulty ramping are the package's defaults."""
 
     def __init__(self, game: str, num_envs: int, seed: int) -> None:
-        from minatar import Environment  # here, because its plotting libraries take a second
-
         self.num_envs = num_envs
-        self._games = [Environment(game) for _ in range(num_envs)]
+        # Sticky actions and a game draw from one generator, as in the package.
+        self._generators = [np.random.RandomState(each) for each in game_seeds(seed, num_envs)]
+        self._games = (
+            SpaceInvaders(num_envs)
+            if game == "space_invaders"
+            else PackageGames(game, self._generators)
+        )
+        self._all = np.arange(num_envs)
+        self._action_ids = self._games.action_ids
+        self._last_actions = [0] * num_envs  # ids, kept over resets
         self._decisions = np.zeros(num_envs, dtype=np.int64)  # of the episode under way
-        self._actions = self._games[0].minimal_action_set()
         self.spec = EnvSpec(
             name=f"minatar/{game}",
-            num_actions=len(self._actions),
-            frame_shape=(self._games[0].n_channels, 10, 10),
+            num_actions=len(self._action_ids),
+            frame_shape=(self._games.num_planes, 10, 10),
             stack=1,
             pixel_scale=1.0,
             frames_per_decision=1,
             exact_resume=True,
         )
-        # The games as built were dealt by unseeded generators: `reset` deals the first true ones.
-        for env, game_seed in zip(self._games, game_seeds(seed, num_envs), strict=True):
-            env.seed(game_seed)
 
     def reset(self) -> Observations:
-        for env in self._games:
-            env.reset()
+        self._games.reset(self._all)
         self._decisions[:] = 0
-        return self._observe()
+        return self._games.planes(self._all)
 
     def step(self, actions: Int64[np.ndarray, " envs"]) -> Step:
         """Where no game ended, `successor` and `obs` are one array."""
-        successor = np.empty((self.num_envs, *self.spec.obs_shape), dtype=np.uint8)
-        reward = np.empty(self.num_envs, dtype=np.float32)
-        terminated = np.empty(self.num_envs, dtype=np.bool_)
-        for row, (env, action) in enumerate(zip(self._games, actions.tolist(), strict=True)):
-            reward[row], terminated[row] = env.act(self._actions[action])
-            successor[row] = _planes(env)
+        self._last_actions = [
+            last if generator.random_sample() < STICKY_PROBABILITY else self._action_ids[action]
+            for last, generator, action in zip(
+                self._last_actions, self._generators, actions.tolist(), strict=True
+            )
+        ]
+        reward, terminated = self._games.act(self._last_actions)
+        successor = self._games.planes(self._all)
         self._decisions += 1
         game_over = terminated | (self._decisions >= MAX_DECISIONS)
 
         obs = successor
         if game_over.any():
             obs = successor.copy()
-            for row in np.flatnonzero(game_over):
-                self._games[row].reset()
-                obs[row] = _planes(self._games[row])
-            self._decisions[game_over] = 0
+            rows = np.flatnonzero(game_over)
+            self._games.reset(rows)
+            obs[rows] = self._games.planes(rows)
+            self._decisions[rows] = 0
         return Step(obs, successor, reward, terminated, game_over)
 
     def state(self) -> dict[str, Any]:
+        games = zip(self._last_actions, self._generators, self._games.attributes(), strict=True)
         return {
             "decisions": self._decisions.copy(),
             "games": [
                 {
-                    "last_action": env.last_action,
-                    "random": env.random.get_state(legacy=False),
-                    "attributes": {
-                        name: _plain(value)
-                        for name, value in vars(env.env).items()
-                        if name not in NOT_STATE
-                    },
+                    "last_action": last_action,
+                    "random": generator.get_state(legacy=False),
+                    "attributes": attributes,
                 }
-                for env in self._games
+                for last_action, generator, attributes in games
             ],
         }
 
     def load_state(self, state: dict[str, Any]) -> Observations:
         self._decisions[:] = state["decisions"]
-        for env, saved in zip(self._games, state["games"], strict=True):
-            env.last_action = saved["last_action"]
-            # In place: the wrapper's sticky actions and its game draw from this one generator.
-            env.random.set_state(saved["random"])
-            for name, value in saved["attributes"].items():
-                setattr(env.env, name, _plain(value))
-        return self._observe()
+        self._last_actions = [saved["last_action"] for saved in state["games"]]
+        for generator, saved in zip(self._generators, state["games"], strict=True):
+            generator.set_state(saved["random"])
+        self._games.load_attributes([saved["attributes"] for saved in state["games"]])
+        return self._games.planes(self._all)
 
     def picture(self, obs: UInt8[np.ndarray, "channels 10 10"]) -> Picture:
         picture = np.full((10, 10, 3), BACKGROUND, dtype=np.uint8)
@@ -118,16 +117,51 @@ class MinAtarVector:
             picture[plane == 1] = colour
         return picture.repeat(CELL_PIXELS, axis=0).repeat(CELL_PIXELS, axis=1)
 
-    def _observe(self) -> Observations:
-        return np.stack([_planes(env) for env in self._games]).astype(np.uint8)
+
+class PackageGames:
+    """Games that the package plays one by one."""
+
+    def __init__(self, game: str, generators: list[np.random.RandomState]) -> None:
+        from minatar import Environment  # here, because its plotting libraries take a second
+
+        self._games = [Environment(game).env for _ in generators]
+        # As built, they were dealt by generators of their own: `reset` deals the first true games.
+        for env, generator in zip(self._games, generators, strict=True):
+            env.random = generator
+        self.action_ids = self._games[0].minimal_action_set()
+        self.num_planes = self._games[0].state_shape()[-1]
+
+    def reset(self, rows: Int64[np.ndarray, " games"]) -> None:
+        for row in rows:
+            self._games[row].reset()
+
+    def act(
+        self, actions: list[int]
+    ) -> tuple[Float32[np.ndarray, " envs"], Bool[np.ndarray, " envs"]]:
+        pairs = zip(self._games, actions, strict=True)
+        reward, terminated = zip(*(env.act(action) for env, action in pairs), strict=True)
+        return np.array(reward, dtype=np.float32), np.array(terminated, dtype=np.bool_)
+
+    def planes(self, rows: Int64[np.ndarray, " games"]) -> UInt8[np.ndarray, "games planes 10 10"]:
+        planes = np.empty((len(rows), self.num_planes, 10, 10), dtype=np.uint8)
+        for at, row in enumerate(rows):
+            planes[at] = self._games[row].state().transpose(2, 0, 1)
+        return planes
+
+    def attributes(self) -> list[dict[str, Any]]:
+        return [
+            {name: _plain(value) for name, value in vars(env).items() if name not in NOT_STATE}
+            for env in self._games
+        ]
+
+    def load_attributes(self, games: list[dict[str, Any]]) -> None:
+        for env, saved in zip(self._games, games, strict=True):
+            for name, value in saved.items():
+                setattr(env, name, _plain(value))
 
 
 def game_seeds(seed: int, num_envs: int) -> list[int]:
     return numpy_stream(seed, "minatar").integers(2**32, size=num_envs).tolist()
-
-
-def _planes(env: "Environment") -> np.ndarray:
-    return env.state().transpose(2, 0, 1)  # [10, 10, channels] -> [channels, 10, 10]
 
 
 def _plain(value: Any) -> Any:
