@@ -21,13 +21,19 @@ LEVEL = {
     "ln": 0.38,
     "bn-running": 0.15,
     "bn-tracked": 0.3,
+    "bn-bootstrap-only": 0.25,
+    "bn-act-only": 0.35,
     "bn-batch": 0.45,
     "ln-wn": 0.36,
     "bn-wn": 0.4,
 }
 
 
-def minatar_study(games=("breakout", "space_invaders"), seeds=(0, 1, 2), bases=tuple(LEVEL)[:5]):
+def minatar_study(
+    games=("breakout", "space_invaders"),
+    seeds=(0, 1, 2),
+    bases=("none", "ln", "bn-running", "bn-tracked", "bn-batch"),
+):
     names = {"none": "C51", "ln": "LN"}
     return Study(
         name="small",
@@ -45,6 +51,8 @@ def minatar_study(games=("breakout", "space_invaders"), seeds=(0, 1, 2), bases=t
 def planted_level(arm: Arm) -> float:
     """Normalised score at the end; a projected arm gains from updates, others only at first."""
     level, doublings = LEVEL[arm.base], np.log2(arm.updates_per_decision / 0.25)
+    if arm.agent == "pqn":
+        return level
     if arm.base == "bn-tracked":
         level += 0.05 * np.log10(arm.weights.get("tracking_alpha", 0.01) / 0.01)
     steep = {"bn-wn": 0.55, "bn-batch": 0.35, "ln-wn": 0.3}.get(arm.base, 0.2)
@@ -62,7 +70,7 @@ def synthetic_results(
 ) -> StudyResults:
     """`noise` is the standard deviation between seeds, as a share of the level."""
     rng = np.random.default_rng(0)
-    grid = np.array(study.evaluation.grid(study.total_decisions))
+    grid = np.array(study.grid)
     done = grid / study.total_decisions
     talent = {game: rng.lognormal(0, 0.5) for game in study.games}
     heights = {arm.name: level(arm) for arm in study.arms}
@@ -79,7 +87,7 @@ def synthetic_results(
         returns.append(low + score * (high - low))
     frame = pl.concat(
         [
-            _rows(study, there, "evaluation/return", grid, np.array(returns)),
+            _rows(study, there, f"{study.metric}/return", grid, np.array(returns)),
             _rows(study, there, "train/loss", grid[:1], np.ones((len(there), 1))),
         ]
     )

@@ -71,7 +71,7 @@ def small(tmp_path_factory):
         minatar_study(), root=root, is_missing=lambda run: run.arm == "LN" and run.seed == 1
     )
     path = root / "report" / "index.html"
-    write_report(results, path, allow_missing=True, resamples=RESAMPLES)
+    write_report(StudyNumbers(results, allow_missing=True, resamples=RESAMPLES), path)
     return results, path
 
 
@@ -84,7 +84,7 @@ def large(tmp_path_factory):
         )
     )
     path = tmp_path_factory.mktemp("large") / "report.html"
-    write_report(results, path, resamples=RESAMPLES, table="mnih2015")
+    write_report(StudyNumbers(results, resamples=RESAMPLES, table="mnih2015"), path)
     return results, path
 
 
@@ -298,7 +298,8 @@ def test_without_its_reference_an_atari_study_is_reported_but_not_compared(tmp_p
         STUDY_B.restricted(arms=["LN UTD 1", "BN UTD 1"], games=["atari/Pong", "atari/Alien"]),
         name="without reference",
     )
-    path = write_report(synthetic_results(study), tmp_path / "r.html", resamples=RESAMPLES)
+    numbers = StudyNumbers(synthetic_results(study), resamples=RESAMPLES)
+    path = write_report(numbers, tmp_path / "r.html")
     text = path.read_text()
     assert "The reference arm C51 UTD 0.25 has no run here, so no arm is compared." in text
     assert "There is no arm to compare with." in text
@@ -308,5 +309,5 @@ def test_without_its_reference_an_atari_study_is_reported_but_not_compared(tmp_p
 def test_missing_runs_are_an_error_unless_allowed(tmp_path):
     results = synthetic_results(minatar_study(), is_missing=lambda run: run.seed == 2)
     with pytest.raises(UsageError, match="--allow-missing"):
-        write_report(results, tmp_path / "r.html")
+        write_report(StudyNumbers(results), tmp_path / "r.html")
     assert not (tmp_path / "r.html").exists()

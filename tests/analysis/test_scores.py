@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from bnmodes.errors import UsageError
 from bnmodes.studies.results import SCHEMA, StudyResults
 from bnmodes.studies.spec import Arm, Study
 from bnmodes.training.spec import EvaluationConfig
+from synthetic import minatar_study, synthetic_results
 
 ATARI = ("atari/Pong", "atari/Boxing")
 MINATAR = ("minatar/breakout", "minatar/asterix")
@@ -247,3 +249,28 @@ def test_games_without_runs_can_be_left_out_explicitly():
     kept = scores.only(scores.games_with_runs)
     assert kept.games == ("minatar/asterix",)
     np.testing.assert_array_equal(kept.values, values[1:])
+
+
+def test_a_part_without_a_finished_test_game_holds_the_last_known_return():
+    study = replace(minatar_study(("breakout",), (0, 1)), metric="test", final_points=3)
+    results = synthetic_results(study)
+    ends = study.grid
+    gap = pl.col("decision").is_in([ends[0], ends[1], ends[5], ends[-1]]) & (pl.col("seed") == 1)
+    of_arm = (pl.col("arm") == "LN") & (pl.col("metric") == "test/return")
+    whole = collect(results, "LN").values[0, 1]
+    torn = replace(results, frame=results.frame.filter(~(gap & of_arm)))
+    held = collect(torn, "LN")
+    assert held.values[0, 1, 0] == held.values[0, 1, 1] == whole[2]
+    assert held.values[0, 1, 5] == whole[4]
+    assert held.values[0, 1, -1] == whole[-2]
+    np.testing.assert_allclose(final(held)[0, 1], (whole[-3] + 2 * whole[-2]) / 3)
+    none = replace(results, frame=results.frame.filter(~of_arm))
+    with pytest.raises(UsageError, match="is finished but has no return"):
+        collect(none, "LN")
+
+
+def test_the_rounded_edges_of_equal_parts_all_count():
+    study = replace(minatar_study(("breakout",), (0,)), metric="test", total_decisions=40_001)
+    scores = collect(synthetic_results(study), "LN")
+    assert len(set(np.diff(scores.decisions))) == 2
+    np.testing.assert_allclose(auc(scores), scores.values.mean(-1))

@@ -49,6 +49,50 @@ def test_the_online_alpha_study_changes_only_the_predict_weight():
     assert weights == {(b, a) for b in ("bn-running", "bn-batch") for a in (0.001, 0.01, 0.1)}
 
 
+def test_study_c_crosses_the_roles_with_the_momenta_and_the_sources_of_next_values():
+    assert len(paper.C.runs) == len(hashes(paper.C)) == (1 + 2 * (3 * 4 + 1)) * 5
+    found = set()
+    for run in paper.C.runs:
+        config = run.spec.config
+        assert (run.spec.total_decisions, run.spec.evaluation.test_bins) == (10_000_000, 30)
+        assert config.head == "scalar"
+        if config.norm.kind == "bn":
+            roles = (config.protocol.act.statistics, config.protocol.bootstrap.statistics)
+            found.add((*roles, round(1 - config.protocol.predict.update, 9)))
+    combinations = {("running", "running"), ("running", "batch"), ("batch", "running")}
+    expected = {(*roles, m) for roles in combinations for m in (0, 0.9, 0.99, 0.999)}
+    assert found == expected | {("batch", "batch", 0.9)}
+    by_source = [run.spec.config.bootstrap_source for run in paper.C.runs]
+    assert by_source.count("acting-cache") == 13 * 5
+    assert (paper.C.metric, paper.C.final_points) == ("test", 3)
+
+
+def test_study_d_is_five_arms_on_26_games_with_ten_seeds():
+    assert len(paper.D.runs) == len(hashes(paper.D)) == 5 * 26 * 10
+    configs = {arm.name: arm.config("atari") for arm in paper.D.arms}
+    assert {name: c.head for name, c in configs.items()} == {
+        "LN": "scalar", "BN running": "scalar", "BN batch": "scalar",
+        "LN HL-Gauss": "hl-gauss", "BN batch HL-Gauss": "hl-gauss",
+    }  # fmt: skip
+    released = configs["BN running"].protocol
+    assert (released.act.statistics, released.bootstrap.statistics) == ("running", "running")
+    assert released.predict.update == 0.01
+    for run in paper.D.runs[::97]:
+        assert (run.spec.total_decisions, run.spec.evaluation.test_bins) == (100_000_000, 60)
+    assert (paper.D.metric, paper.D.final_points) == ("test", 1)
+
+
+def test_the_quick_study_is_study_c_at_minatar_size():
+    study = find_study("quick")
+    assert [arm.name for arm in study.arms] == [
+        "LN", "BN running 0.999", "BN running 0.99", "BN bootstrap only 0.999",
+        "BN act only 0.999", "BN batch",
+    ]  # fmt: skip
+    assert study.games == ("minatar/breakout", "minatar/space_invaders")
+    assert (len(study.seeds), study.total_decisions) == (3, 400_000)
+    assert {run.spec.config.bootstrap_source for run in study.runs} == {"recompute"}
+
+
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_of_the_catalogue_is_valid_and_its_specs_survive_a_file(name):
     study = STUDIES[name]
@@ -70,10 +114,13 @@ def test_hashes_stay_what_they_were():
     """Another hash would orphan every finished run of the study: change it only on purpose."""
     hashes = {name: study.runs[0].spec.content_hash for name, study in STUDIES.items()}
     assert hashes == {
+        "quick": "98159b22ad29",
         "quick-c51": "3709fe03b9f1",
         "paper-a": "ee7ca4f88a3f",
         "paper-b": "ee7ca4f88a3f",
         "paper-online-alpha": "ee7ca4f88a3f",
+        "paper-c": "79daa2e4202d",
+        "paper-d": "2afa8bc04b34",
     }
 
 

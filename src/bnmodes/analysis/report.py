@@ -30,7 +30,6 @@ from bnmodes.analysis.report_runs import (
     runs_section,
     settings_section,
 )
-from bnmodes.analysis.scores import HumanTable
 from bnmodes.analysis.statistics import AGGREGATES
 from bnmodes.analysis.style import save
 from bnmodes.envs.atari import FRAME_SKIP
@@ -50,20 +49,12 @@ _SECTIONS = {
 }
 
 
-def write_report(
-    results: StudyResults,
-    path: Path,
-    *,
-    allow_missing: bool = False,
-    table: HumanTable = "wang2016",
-    resamples: int = 5000,
-) -> Path:
+def write_report(numbers: StudyNumbers, path: Path) -> Path:
     """The page holds its figures; `STUDY-figures` beside it has them as PNG, PDF and SVG too.
 
     Links to the runs are relative to `path`, so the page moves together with their folder.
     """
-    numbers = StudyNumbers(results, allow_missing=allow_missing, table=table, resamples=resamples)
-    found = contrasts(numbers)
+    results, found = numbers.results, contrasts(numbers)
     figures = draw_all(numbers)
     for name, figure in figures.items():
         save(figure, path.with_name(f"{path.stem}-figures") / name)

@@ -202,15 +202,25 @@ class Report(Choice):
 
 
 def study_report(args: list[str]) -> None:
-    from bnmodes.analysis.report import write_report  # here: matplotlib takes a second
+    from bnmodes.analysis.findings import contrasts, summary  # here: matplotlib takes a second
+    from bnmodes.analysis.numbers import StudyNumbers
+    from bnmodes.analysis.report import write_report
+    from bnmodes.analysis.summary import summary_table
 
     options = parse(Report, args, "bnmodes study report")
     study = options.study()
     part = "" if study == find_study(study.name) else "-part"
     page = options.to or options.out / f"{study.name}{part}.html"
     results = gather(study, options.out)
-    write_report(results, page, allow_missing=options.allow_missing, table=options.human_table)
-    console.print(f"{page}, and its figures in {page.with_name(f'{page.stem}-figures')}")
+    numbers = StudyNumbers(results, allow_missing=options.allow_missing, table=options.human_table)
+    write_report(numbers, page)
+    console.print(f"{study.name}: {study.question}\n")
+    console.print(summary_table(numbers))
+    console.print("\nWhat the data show:")
+    for sentence in summary(numbers, contrasts(numbers)):
+        console.print(f"- {sentence}")
+    console.print(f"\nreport   {page}")
+    console.print(f"figures  {page.with_name(f'{page.stem}-figures')}{os.sep}")
 
 
 @dataclass(frozen=True)
