@@ -12,10 +12,8 @@ BIN := .venv/bin
 	touch $@
 
 demo: .venv/installed
-	$(BIN)/bnmodes train c51 --env minatar/breakout --arm bn-batch --total-decisions 100000 \
-	  --evaluation.every-decisions 10000 --out runs/demo
-	$(BIN)/bnmodes plot runs/demo --to runs/demo/curve.png
-	$(BIN)/bnmodes watch runs/demo
+	$(BIN)/bnmodes study run quick
+	$(BIN)/bnmodes study report quick
 
 test: .venv/installed lint browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile
@@ -33,6 +31,7 @@ lint: .venv/installed
 bench: .venv/installed
 	$(BIN)/python benchmarks/c51_update.py
 	$(BIN)/python benchmarks/c51_loop.py
+	$(BIN)/python benchmarks/pqn_loop.py
 	$(BIN)/python benchmarks/minatar_step.py
 	$(BIN)/python benchmarks/intervals.py
 

@@ -45,12 +45,12 @@ def test_each_combination_is_a_line_of_means_with_standard_errors(pong):
             strict=False,
         ):
             runs = [measure(collect(pong, f"{name} {m}"))[0] for m in ("0", "0.9", "0.99", "0.999")]
-            np.testing.assert_allclose(line.get_ydata(), [values.mean() for values in runs])
+            np.testing.assert_allclose(line.get_ydata().astype(float), [one.mean() for one in runs])
         segments = axes.containers[0].lines[2][0].get_segments()
         first = measure(collect(pong, "BN running 0"))[0]
         error = first.std(ddof=1) / np.sqrt(5)
         np.testing.assert_allclose(
-            np.array(segments[0])[:, 1], [first.mean() - error, first.mean() + error]
+            np.array(segments[0])[:, 1].astype(float), [first.mean() - error, first.mean() + error]
         )
 
 

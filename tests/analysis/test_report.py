@@ -31,9 +31,10 @@ from bnmodes.analysis.statistics import (
     percent_of_reference,
     probability_of_improvement,
 )
+from bnmodes.analysis.summary import summary_table
 from bnmodes.errors import UsageError
 from bnmodes.studies.results import run_path
-from synthetic import STUDY_B, minatar_study, synthetic_results
+from synthetic import STUDY_A, STUDY_B, minatar_study, synthetic_results
 
 RESAMPLES = 100
 MEASURES = {"auc": auc, "final": final}
@@ -311,3 +312,18 @@ def test_missing_runs_are_an_error_unless_allowed(tmp_path):
     with pytest.raises(UsageError, match="--allow-missing"):
         write_report(StudyNumbers(results), tmp_path / "r.html")
     assert not (tmp_path / "r.html").exists()
+
+
+def test_the_terminal_gets_a_row_for_each_arm_with_returns_and_intervals():
+    numbers = StudyNumbers(synthetic_results(minatar_study()), resamples=RESAMPLES)
+    table = summary_table(numbers)
+    columns = [list(column.cells) for column in table.columns]
+    assert columns[0] == [arm.name for arm in numbers.arms]
+    for place, arm in enumerate(numbers.arms):
+        raw = numbers.raw(arm)
+        assert columns[2][place] == f"{auc(raw)[1].mean():.1f} / {final(raw)[1].mean():.1f}"
+        interval = numbers.relative(arm, "final")
+        expected = f"{interval.point:.0f} [{interval.low:.0f}, {interval.high:.0f}]"
+        assert columns[4][place] == expected
+    many = StudyNumbers(synthetic_results(STUDY_A), resamples=RESAMPLES)
+    assert len(summary_table(many).columns) == 3, "26 games have no columns of their own"

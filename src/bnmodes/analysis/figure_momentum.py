@@ -43,6 +43,7 @@ def draw_momentum(numbers: StudyNumbers) -> Figure:
             axes.set_title(f"{name}: {MEASURE_NAMES[measure]}", **TITLE)
             axes.set_xticks(range(len(momenta)), [f"{momentum:g}" for momentum in momenta])
             axes.set_xlim(-0.3, len(momenta) - 0.7)
+            axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
             axes.set_ylabel(numbers.unit if game is None else "return (raw)")
     for axes in grid[-1]:
         axes.set_xlabel("Flax momentum of the stored moments (1 − α)")

@@ -11,7 +11,10 @@ from bnmodes.training.record import RunFolder
 
 @in_house_style
 def learning_curve(runs: list[RunFolder], path: Path) -> None:
-    """Evaluation: a dot for each game and a line for their mean; faint: games while training."""
+    """Evaluation: a dot for each game and a line for their mean; faint: games while training.
+
+    Greedy test games, where an agent has them, are a line too: they come more often.
+    """
     if path.suffix not in (".png", ".pdf", ".svg"):
         raise UsageError(f"{path} must end in .png, .pdf or .svg.")
     if not runs:
@@ -39,11 +42,14 @@ def _draw_run(axes: Axes, run: RunFolder, name: str) -> None:
         (r["decision"], r["return"]) for r in rows if r["kind"] == "train" and "return" in r
     ]
     evaluation = [(r["decision"], r["return"]) for r in rows if r["kind"] == "evaluation"]
+    tests = [(r["decision"], r["return"]) for r in rows if r["kind"] == "test" and "return" in r]
     dots = [(r["decision"], x) for r in rows if r["kind"] == "evaluation" for x in r["returns"]]
     if not training and not evaluation:
         raise UsageError(f"{run.path} has no metrics yet: let it train for a while.")
     if training:
         axes.plot(*zip(*training, strict=True), color=style.colour, alpha=0.35, linewidth=0.8)
+    if tests:
+        axes.plot(*zip(*tests, strict=True), **style.line, linewidth=1.5)
     if evaluation:
         axes.scatter(
             *zip(*dots, strict=True),

@@ -12,12 +12,16 @@ _GAMES = 3
 
 
 def summary_table(numbers: StudyNumbers) -> Table:
-    table = Table("arm", box=None, pad_edge=False, header_style="dim")
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.caption = "Mean returns; IQMs with 95% intervals from resampled seeds."
+    table.caption_justify = "left"
+    table.add_column("arm", no_wrap=True)
     games = numbers.raw(numbers.arms[0]).games
     for game in games if len(games) <= _GAMES else ():
-        table.add_column(f"{game_title(game)}\nreturn, {' / '.join(MEASURES)}", justify="right")
+        title = f"{game_title(game)}\n{' / '.join(MEASURES)}"
+        table.add_column(title, justify="right", no_wrap=True)
     for measure, name in MEASURE_NAMES.items():
-        table.add_column(f"{name} IQM\n{_unit(numbers, measure)}", justify="right")
+        table.add_column(f"{name} IQM\n{_unit(numbers, measure)}", justify="right", no_wrap=True)
     for arm in numbers.arms:
         means = np.array([np.nanmean(of(numbers.raw(arm)), axis=-1) for of in MEASURES.values()])
         returns = [" / ".join(f"{mean:.1f}" for mean in of_game) for of_game in means.T]
@@ -29,7 +33,7 @@ def summary_table(numbers: StudyNumbers) -> Table:
 def _unit(numbers: StudyNumbers, measure: str) -> str:
     if numbers.reference_point(measure) is None:
         return numbers.unit
-    return f"% of {numbers.reference.name} [95%]"
+    return f"% of {numbers.reference.name}"
 
 
 def _written(interval: Interval) -> str:

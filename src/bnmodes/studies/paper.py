@@ -119,7 +119,7 @@ C = Study(
     total_decisions=10_000_000,
     record_every_decisions=40_960,
     evaluation=EvaluationConfig(every_decisions=10_000_000, test_bins=30),
-    reference="LN",
+    reference="BN batch",
     metric="test",
     final_points=3,
 )

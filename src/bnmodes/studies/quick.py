@@ -25,7 +25,7 @@ QUICK = Study(
     total_decisions=400_000,
     record_every_decisions=4_096,
     evaluation=EvaluationConfig(every_decisions=400_000),
-    reference="LN",
+    reference="BN batch",
     metric="test",
     final_points=3,
 )
