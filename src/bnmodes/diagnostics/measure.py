@@ -44,10 +44,10 @@ def measure(
     for role, role_batches in batches.items():
         forward = getattr(protocol, role)
         network = networks[forward.params]
-        passes = [_Pass.run(network, forward, batch) for batch in role_batches]
+        passes = _passes(network, forward, role_batches)
         values = {"max_q": _mean(q_values(p.output).amax(-1).mean() for p in passes)}
         if _is_measurable(forward, role_batches[0]):
-            values |= _output_change(passes, q_values) | _moment_mismatch(passes, rng)
+            values |= _output_change(passes, q_values) | _moment_mismatch(network, passes, rng)
         row |= {f"{role}/{name}": value for name, value in values.items()}
         if role == "predict":
             row |= _representation(network, passes)
@@ -59,8 +59,8 @@ def measure(
 class _Pass:
     """What is kept of one forward of a role over one batch, layer by layer."""
 
-    network: QNetwork
-    """With the stored moments that this forward reads, or would have read."""
+    stored: list[mismatch.Moments]
+    """That this forward reads, or would have read."""
     rows: list[mismatch.RowMoments]
     """Of what each norm gets."""
     activity: list[Float[Tensor, " _"]]
@@ -70,24 +70,36 @@ class _Pass:
     other_output: Tensor
     """Of the statistics that this forward does not use, on the same rows."""
 
-    @classmethod
-    def run(cls, network: QNetwork, forward: Forward, x: Tensor) -> "_Pass":
-        if forward.track is not None:
-            network = deepcopy(network)  # the discarded pass writes
-            network(x, Mode(statistics="batch", update=forward.track))
-        rows, activity = [], []
-        for before_norm, after_relu in network.hidden(x, Mode(statistics=forward.statistics)):
+
+def _passes(network: QNetwork, forward: Forward, batches: Batches) -> list[_Pass]:
+    mode = Mode(statistics=forward.statistics)
+    if forward.track is None:
+        return [_pass(network, mode, batch) for batch in batches]
+    passes, copy = [], deepcopy(network)
+    for batch in batches:
+        for moments, original in zip(copy.buffers(), network.buffers(), strict=True):
+            moments.copy_(original)
+        copy(batch, Mode(statistics="batch", update=forward.track))
+        passes.append(_pass(copy, mode, batch))
+    return passes
+
+
+def _pass(network: QNetwork, mode: Mode, x: Tensor) -> _Pass:
+    stored, rows, activity = [], [], []
+    for norm, (before_norm, after_relu) in zip(network.norms, network.hidden(x, mode), strict=True):
+        if isinstance(norm, BatchNorm):
+            stored.append(mismatch.Moments(norm.mean.double(), norm.variance.double()))
             rows.append(mismatch.row_moments(before_norm))
-            activity.append(after_relu.transpose(0, 1).flatten(1).mean(1))  # a ReLU's h is |h|
-        output = other_output = network.head(after_relu).unflatten(1, network.head_shape)
-        if _is_measurable(forward, x):
-            other_output = network(x, RUNNING if forward.statistics == "batch" else BATCH)
-        return cls(network, rows, activity, after_relu, output, other_output)
+        activity.append(after_relu.transpose(0, 1).flatten(1).mean(1))  # a ReLU's h is |h|
+    output = other_output = network.head(after_relu).unflatten(1, network.head_shape)
+    if _is_measurable(mode, x):
+        other_output = network(x, RUNNING if mode.statistics == "batch" else BATCH)
+    return _Pass(stored, rows, activity, after_relu, output, other_output)
 
 
-def _is_measurable(forward: Forward, batch: Tensor) -> bool:
+def _is_measurable(mode: Mode, batch: Tensor) -> bool:
     """Half of three rows is one row, which has no variance."""
-    return forward.statistics != "none" and len(batch) > 3
+    return mode.statistics != "none" and len(batch) > 3
 
 
 def _output_change(passes: list[_Pass], q_values: QValues) -> dict[str, float]:
@@ -112,25 +124,22 @@ def total_variation(
     return (logits.softmax(-1) - other_logits.softmax(-1)).abs().sum(-1).mean() / 2
 
 
-def _moment_mismatch(passes: list[_Pass], rng: np.random.Generator) -> dict[str, float]:
+def _moment_mismatch(
+    network: QNetwork, passes: list[_Pass], rng: np.random.Generator
+) -> dict[str, float]:
     values = {}
-    for place, layer in enumerate(passes[0].network.hidden_names):
-        norms: list[BatchNorm] = [p.network.norms[place] for p in passes]
-        epsilon, convention = norms[0].epsilon, norms[0].stored_variance
+    for place, (layer, norm) in enumerate(zip(network.hidden_names, network.norms, strict=True)):
         rows = [p.rows[place] for p in passes]
-        distances = [
-            mismatch.distance(
-                mismatch.Moments(norm.mean.double(), norm.variance.double()),
-                batch.of_all(convention),
-                epsilon,
-            )
-            for norm, batch in zip(norms, rows, strict=True)
-        ]
-        floor = mismatch.noise_floor(
-            mismatch.joined(rows), len(rows[0].mean), epsilon, convention, rng
+        found = mismatch.distance(
+            mismatch.stacked([p.stored[place] for p in passes]),
+            mismatch.stacked([batch.of_all(norm.stored_variance) for batch in rows]),
+            norm.epsilon,
         )
-        for name in floor:
-            values[f"{layer}/{name}"] = _mean(d[name] for d in distances)
+        floor = mismatch.noise_floor(
+            mismatch.joined(rows), len(rows[0].mean), norm.epsilon, norm.stored_variance, rng
+        )
+        for name in found:
+            values[f"{layer}/{name}"] = found[name]
             values[f"{layer}/{name}_floor"] = floor[name]
     return values
 

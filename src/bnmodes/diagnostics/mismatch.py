@@ -53,15 +53,22 @@ def row_moments(x: Float[Tensor, "B C *HW"]) -> RowMoments:
 
 
 def joined(parts: Sequence[RowMoments]) -> RowMoments:
-    mean, square = (torch.cat([getattr(p, name) for p in parts]) for name in ("mean", "square"))
+    mean, square = torch.cat([p.mean for p in parts]), torch.cat([p.square for p in parts])
     return RowMoments(mean, square, parts[0].positions)
 
 
-def distance(stored: Moments, batch: Moments, epsilon: float) -> dict[str, float]:
-    """Summaries over channels; `epsilon` is the layer's, because it divides by √(variance + ε).
+def stacked(parts: Sequence[Moments]) -> Moments:
+    return Moments(
+        torch.stack([part.mean for part in parts]), torch.stack([part.variance for part in parts])
+    )
 
-    The mean shift is in standard deviations of the batch, the log variance ratio is unsigned, and
-    the divergence is KL(stored‖batch) + KL(batch‖stored) of normal distributions.
+
+def distance(stored: Moments, batch: Moments, epsilon: float) -> dict[str, float]:
+    """Summaries over channels, mean over sets.
+
+    `epsilon` is the layer's, because what it divides by is √(variance + ε). The mean shift is in
+    standard deviations of the batch, the log variance ratio is unsigned, and the divergence is
+    KL(stored‖batch) + KL(batch‖stored) of normal distributions.
     """
     stored_variance, batch_variance = stored.variance + epsilon, batch.variance + epsilon
     gap = stored.mean - batch.mean
