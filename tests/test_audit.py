@@ -189,4 +189,4 @@ def test_it_reads_well():
         "batch-mates  each row depends on them\n"
         "writes       stored moments"
     )
-    assert "each row stands alone" in str(audit(foreign().eval(), rows()))
+    assert "batch-mates  each row stands alone" in str(audit(foreign().eval(), rows()))

@@ -56,9 +56,7 @@ class Audit:
             "running": "running: stored moments",
             "running and batch": "running and batch: stored moments, and these rows too",
         }[self.statistics]
-        mates = (
-            "each row depends on them" if self.depends_on_batch_mates else "each row stands alone"
-        )
+        mates = "depends on them" if self.depends_on_batch_mates else "stands alone"
         writes = "stored moments" if self.writes_stored_moments else "nothing"
         return f"statistics   {statistics}\nbatch-mates  each row {mates}\nwrites       {writes}"
 

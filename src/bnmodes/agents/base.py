@@ -21,6 +21,8 @@ from bnmodes.networks import QNetwork
 class Agent(Protocol):
     """Decisions in, learning inside; it knows nothing of files, studies or the command line."""
 
+    networks: Mapping[protocol.Params, QNetwork]
+
     def begin(self, obs: Observations) -> None:
         """New games start here in every environment."""
 
