@@ -66,7 +66,7 @@ def test_pytorchs_flags():
 def test_a_module_that_mixes_both_is_neither():
     module = nn.Sequential(foreign().eval(), nn.BatchNorm1d(3).train())
     assert audit(module, rows()) == Audit(True, True, True)
-    assert audit(module, rows()).statistics == "running and batch"
+    assert audit(module, rows()).statistics == "running+batch"
 
 
 @pytest.mark.parametrize("norm", [nn.LayerNorm, lambda n: nn.GroupNorm(4, n), nn.Identity])

@@ -46,7 +46,7 @@ class Audit:
             (False, False): "none",
             (False, True): "batch",
             (True, False): "running",
-            (True, True): "running and batch",
+            (True, True): "running+batch",
         }[self.reads_stored_moments, self.depends_on_batch_mates]
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class Audit:
             "none": "none: each row alone",
             "batch": "batch: moments of these rows",
             "running": "running: stored moments",
-            "running and batch": "running and batch: stored moments, and these rows too",
+            "running+batch": "running+batch: stored moments, and these rows too",
         }[self.statistics]
         mates = "depends on them" if self.depends_on_batch_mates else "stands alone"
         writes = "stored moments" if self.writes_stored_moments else "nothing"

@@ -21,7 +21,7 @@ def short(spec):
             make_spec(arm="bn-tracked"),
             {
                 "predict": "online, batch, writes",
-                "bootstrap": "target, running and batch, writes",
+                "bootstrap": "target, running+batch, writes",
                 "act": "online, running",
                 "evaluate": "online, running",
             },
@@ -53,7 +53,7 @@ def test_a_forward_that_does_something_else_ends_with_code_1(tmp_path, run, monk
     train(short(make_spec(arm="bn-running")), tmp_path)
     code, out, _ = run("audit", tmp_path)
     assert code == 0
-    assert "differs" not in out
+    assert "not as declared" not in out
     honest = module.forward_as
 
     def dishonest(role, protocol, networks, x):
@@ -64,9 +64,10 @@ def test_a_forward_that_does_something_else_ends_with_code_1(tmp_path, run, monk
     monkeypatch.setattr(module, "forward_as", dishonest)
     code, out, _ = run("audit", tmp_path)
     assert code == 1
-    (line,) = [line for line in out.splitlines() if "differs" in line]
+    assert "not as declared: bootstrap\n" in out
+    (line,) = [line for line in out.splitlines() if line.startswith(" bootstrap")]
     assert [cell.strip() for cell in line.split("  ") if cell.strip()] == [
-        "bootstrap", "32 × replay-next-obs", "target, running", "online, batch, writes", "differs",
+        "bootstrap", "32 × replay-next-obs", "target, running", "online, batch, writes",
     ]  # fmt: skip
 
 
