@@ -5,7 +5,7 @@ from dataclasses import replace
 from bnmodes.agents.c51 import c51_config
 from bnmodes.agents.pqn import pqn_config
 from bnmodes.envs.registry import env_family
-from bnmodes.training.spec import EvaluationConfig, RunSpec
+from bnmodes.training.spec import DiagnosticsConfig, EvaluationConfig, RunSpec
 
 
 def make_spec(env="minatar/breakout", arm="bn-tracked", total_decisions=400, seed=0, **config):
@@ -23,6 +23,7 @@ def make_spec(env="minatar/breakout", arm="bn-tracked", total_decisions=400, see
         total_decisions=total_decisions,
         record_every_decisions=30,
         evaluation=EvaluationConfig(every_decisions=150, episodes=3),
+        diagnostics=DiagnosticsConfig(points=4),
         config=replace(c51_config(arm, env_family(env), 0.1), **(settings | config)),
     )
 
@@ -38,5 +39,6 @@ def make_pqn_spec(env="minatar/breakout", arm="bn-running", total_decisions=600,
         total_decisions=total_decisions,
         record_every_decisions=60,
         evaluation=EvaluationConfig(every_decisions=300, episodes=3, test_bins=10),
+        diagnostics=DiagnosticsConfig(points=4),
         config=replace(pqn_config(arm, env_family(env)), **(settings | config)),
     )

@@ -1,11 +1,13 @@
 """BatchNorm forward modes of value-learning agents."""
 
+from bnmodes.audit import Audit, audit
 from bnmodes.norm import BatchNorm, LayerNorm, ModedModule, forward_mode
 from bnmodes.protocol import BATCH, RUNNING, Forward, Mode, Protocol, Setting, explain, preset
 
 __all__ = [
     "BATCH",
     "RUNNING",
+    "Audit",
     "BatchNorm",
     "Forward",
     "LayerNorm",
@@ -13,6 +15,7 @@ __all__ = [
     "ModedModule",
     "Protocol",
     "Setting",
+    "audit",
     "explain",
     "forward_mode",
     "preset",

@@ -1,6 +1,7 @@
 """Value networks: linear → norm → ReLU on every hidden layer, and a bare head."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -105,10 +106,29 @@ class QNetwork(ModedModule):
 
     def features(self, x: UInt8[Tensor, "B C H W"], mode: Mode) -> Float[Tensor, "B units"]:
         """What the head reads: the last hidden layer after its ReLU."""
+        for _, after_relu in self.hidden(x, mode):
+            features = after_relu
+        return features
+
+    def hidden(self, x: UInt8[Tensor, "B C H W"], mode: Mode) -> Iterator[tuple[Tensor, Tensor]]:
+        """Of each hidden layer, what its norm gets and what its ReLU gives."""
         # Planes side by side while they are bytes: a third of the time of converting floats.
         x = (torch.stack(x.unbind(1), -1) * self.pixel_scale).permute(0, 3, 1, 2)
         for linear, norm in zip(self.linears, self.norms, strict=True):
             if isinstance(linear, nn.Linear) and x.ndim == 4:
                 x = x.permute(0, 2, 3, 1).flatten(1)  # no copy: that is the order in memory
-            x = norm(linear(x), mode).relu()
-        return x
+            before_norm = linear(x)
+            x = norm(before_norm, mode).relu()
+            yield before_norm, x
+
+    @property
+    def hidden_names(self) -> list[str]:
+        """conv1, conv2, …, dense."""
+        return [
+            f"conv{place}" if isinstance(linear, nn.Conv2d) else "dense"
+            for place, linear in enumerate(self.linears, start=1)
+        ]
+
+    def kernels(self) -> dict[str, Tensor]:
+        names, linears = [*self.hidden_names, "head"], [*self.linears, self.head]
+        return {name: linear.weight for name, linear in zip(names, linears, strict=True)}

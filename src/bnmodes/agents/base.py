@@ -11,6 +11,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from bnmodes import protocol
+from bnmodes.diagnostics import Row
 from bnmodes.envs.base import Observations, Step
 from bnmodes.errors import UsageError
 from bnmodes.networks import QNetwork
@@ -19,6 +20,8 @@ from bnmodes.networks import QNetwork
 @runtime_checkable
 class Agent(Protocol):
     """Decisions in, learning inside; it knows nothing of files, studies or the command line."""
+
+    networks: Mapping[protocol.Params, QNetwork]
 
     def begin(self, obs: Observations) -> None:
         """New games start here in every environment."""
@@ -37,6 +40,12 @@ class Agent(Protocol):
 
     def take_metrics(self) -> dict[str, float]:
         """Means over the updates since the last call, and the present settings."""
+
+    def diagnose(self, obs: Observations, rng: np.random.Generator) -> Row:
+        """See `bnmodes.diagnostics`; empty before the first update, and changes nothing.
+
+        `obs` is what is acted on next; rows are drawn with `rng`, never with the agent's streams.
+        """
 
     def state(self) -> dict[str, Any]: ...
 

@@ -19,6 +19,8 @@ from bnmodes.agents.base import (
     require_between,
     require_finite,
 )
+from bnmodes.agents.diagnostic_rows import rollout_batches
+from bnmodes.diagnostics import Row, measure, rows_needed
 from bnmodes.envs.base import EnvSpec, Step
 from bnmodes.errors import UsageError
 from bnmodes.networks import NormConfig, QNetwork
@@ -328,6 +330,11 @@ class PQN:
     def take_metrics(self) -> dict[str, float]:
         settings = {"epsilon": self.epsilon, "learning_rate": self.config.learning_rate}
         return self.means.take() | settings | {"updates": float(self.updates)}
+
+    def diagnose(self, obs: np.ndarray, rng: np.random.Generator) -> Row:
+        rows, protocol = rows_needed(self.networks["online"]), self.config.protocol
+        batches = rollout_batches(self.rollout, self.config.minibatch_size, obs, rows, rng)
+        return measure(self.networks, protocol, batches, self._q_values, self.optimizer, rng)
 
     def state(self) -> dict[str, Any]:
         return {

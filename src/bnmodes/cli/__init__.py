@@ -16,6 +16,7 @@ COMMANDS: dict[str, tuple[Callable[[list[str]], None], str]] = {
         runs.explain_command,
         "show which statistics each forward of a run uses and writes",
     ),
+    "audit": (runs.audit_command, "measure what each forward of a run really uses and writes"),
     "env list": (runs.env_list, "list every game"),
     "watch": (runs.watch_command, "play a trained agent and write a GIF"),
     "plot": (runs.plot, "draw the learning curves of runs"),

@@ -13,7 +13,7 @@ from bnmodes.agents.pqn import PQNConfig, pqn_config
 from bnmodes.envs.registry import canonical_name, env_family
 from bnmodes.errors import UsageError
 from bnmodes.protocol import alpha
-from bnmodes.training.spec import EvaluationConfig, RunSpec
+from bnmodes.training.spec import DiagnosticsConfig, EvaluationConfig, RunSpec
 
 Options = TypeVar("Options")
 
@@ -37,6 +37,8 @@ class RunOptions:
     """Decisions between two rows of training metrics."""
     evaluation: EvaluationConfig = EvaluationConfig(every_decisions=25_000)
     """Separate evaluation: its own environments, one full game in each."""
+    diagnostics: DiagnosticsConfig = DiagnosticsConfig()
+    """What is measured inside the networks while they learn; it changes nothing in training."""
 
     def spec(self) -> RunSpec:
         spec = RunSpec(
@@ -47,6 +49,7 @@ class RunOptions:
             total_decisions=self.total_decisions,
             record_every_decisions=self.record_every_decisions,
             evaluation=self.evaluation,
+            diagnostics=self.diagnostics,
             config=self.config,
         )
         spec.validate()

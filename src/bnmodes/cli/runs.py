@@ -1,4 +1,4 @@
-"""Commands on single runs: train, explain, watch, plot, env list."""
+"""Commands on single runs: train, explain, audit, watch, plot, env list."""
 
 import os
 import sys
@@ -15,6 +15,7 @@ from bnmodes.cli.options import C51Run, PQNRun, default_run_of, parse
 from bnmodes.envs.registry import env_family, list_envs
 from bnmodes.errors import UsageError
 from bnmodes.protocol import explain, explain_json
+from bnmodes.training.audit_run import audit_run
 from bnmodes.training.record import RunFolder
 from bnmodes.training.run import train
 from bnmodes.training.sinks import SinkName
@@ -138,6 +139,31 @@ class ExplainRun:
     """Folder of a run."""
     json: bool = False
     """Print JSON for programs."""
+
+
+@dataclass(frozen=True)
+class AuditRun:
+    """Measure what each forward of a run does, beside what it declares."""
+
+    run: tyro.conf.Positional[Path]
+    """Folder of a run, finished or stopped."""
+    seed: int = 0
+    """Which games give the rows."""
+
+
+def audit_command(args: list[str]) -> None:
+    options = parse(AuditRun, args, "bnmodes audit")
+    audits, notes = audit_run(RunFolder(options.run), options.seed)
+    for note in notes:
+        console.print(note)
+    table = Table("role", "rows", "declared", "observed", box=None)
+    for found in audits:
+        table.add_row(found.role, found.rows, found.declared, found.observed)
+    console.print(table)
+    different = [found.role for found in audits if not found.agrees]
+    if different:
+        console.print(f"not as declared: {', '.join(different)}")
+        sys.exit(1)
 
 
 def env_list(args: list[str]) -> None:

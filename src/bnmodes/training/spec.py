@@ -34,6 +34,14 @@ class EvaluationConfig:
 
 
 @dataclass(frozen=True)
+class DiagnosticsConfig:
+    """What is measured inside the networks while they learn; it changes nothing in training."""
+
+    points: int = 20
+    """Measurements, at equal distances and at the last decision; 0: none."""
+
+
+@dataclass(frozen=True)
 class RunSpec:
     agent: AgentName
     env: str
@@ -44,6 +52,7 @@ class RunSpec:
     record_every_decisions: int
     evaluation: EvaluationConfig
     config: Config
+    diagnostics: DiagnosticsConfig = DiagnosticsConfig()
 
     def validate(self) -> None:
         for name, value, low in (
@@ -53,6 +62,7 @@ class RunSpec:
             ("evaluation.every_decisions", self.evaluation.every_decisions, 1),
             ("evaluation.episodes", self.evaluation.episodes, 1),
             ("evaluation.test_bins", self.evaluation.test_bins, 1),
+            ("diagnostics.points", self.diagnostics.points, 0),
         ):
             if value < low:
                 raise UsageError(f"{name} is {value}, but must be at least {low}.")

@@ -1,0 +1,104 @@
+"""Dormant units, rank of the features, and how fast each layer moves."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+DORMANT_THRESHOLDS = (0.0, 0.025, 0.1)
+SRANK_DELTA = 0.01
+
+
+def dormant_units(activity: Float[Tensor, " units"], threshold: float) -> int:
+    """Units of a layer whose mean |activation| is at most `threshold` times the layer's mean."""
+    return int((activity <= threshold * activity.mean()).sum())
+
+
+def dormant_fractions(activity: Mapping[str, Float[Tensor, " _"]]) -> dict[str, float]:
+    """Per layer and pooled over units; `activity` is each unit's mean |h| over rows, positions."""
+    units = sum(map(len, activity.values()))
+    fractions = {}
+    for threshold in DORMANT_THRESHOLDS:
+        dormant = {layer: dormant_units(a, threshold) for layer, a in activity.items()}
+        fractions[f"dormant_{threshold:g}"] = sum(dormant.values()) / units
+        fractions |= {
+            f"{layer}/dormant_{threshold:g}": count / len(activity[layer])
+            for layer, count in dormant.items()
+        }
+    return fractions
+
+
+def spectrum(features: Float[Tensor, "rows units"]) -> Float64[Tensor, " units"]:
+    """Singular values of the centred features, largest first."""
+    centred = features.double() - features.double().mean(0)
+    eigenvalues = torch.linalg.eigvalsh(centred.T @ centred)
+    return eigenvalues.clamp(min=0).sqrt().flip(0)
+
+
+def effective_rank(singular_values: Float64[Tensor, " units"]) -> float:
+    """exp of the entropy of the singular values' shares; 0 where all features are constant."""
+    if not singular_values.any():
+        return 0.0
+    share = singular_values / singular_values.sum()
+    return float(torch.special.entr(share).sum().exp())
+
+
+def srank(singular_values: Float64[Tensor, " units"]) -> int:
+    """How many of the largest singular values make up all but δ of their sum."""
+    cumulated = singular_values.cumsum(0)
+    return int((cumulated < (1 - SRANK_DELTA) * cumulated[-1]).sum()) + bool(cumulated[-1] > 0)
+
+
+def last_update(optimizer: torch.optim.Adam | torch.optim.RAdam, parameter: Tensor) -> Tensor:
+    """What the optimizer's last step added to a parameter, from the moments that it keeps.
+
+    So a resumed run, which has no gradient yet, measures what an undisturbed one does.
+    """
+    (group,) = optimizer.param_groups
+    state, (beta1, beta2) = optimizer.state[parameter], group["betas"]
+    step = float(state["step"])
+    mean = state["exp_avg"] / (1 - beta1**step)
+    if isinstance(optimizer, torch.optim.Adam):
+        root = (state["exp_avg_sq"] / (1 - beta2**step)).sqrt()
+        return -group["lr"] * mean / (root + group["eps"])
+    longest = 2 / (1 - beta2) - 1
+    length = longest - 2 * step * beta2**step / (1 - beta2**step)
+    if length <= 5:  # the variance is not tractable yet: RAdam steps along the mean itself
+        return -group["lr"] * mean
+    rectification = math.sqrt(
+        (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+    )
+    adapted = math.sqrt(1 - beta2**step) / (state["exp_avg_sq"].sqrt() + group["eps"])
+    return -group["lr"] * mean * rectification * adapted
+
+
+def recent_gradient_norm(
+    optimizer: torch.optim.Adam | torch.optim.RAdam, parameter: Tensor
+) -> float:
+    """Root mean square norm over about the last 1/(1 − β₂) updates, as the optimizer met them."""
+    (group,) = optimizer.param_groups
+    state = optimizer.state[parameter]
+    unbiased = state["exp_avg_sq"].sum() / (1 - group["betas"][1] ** float(state["step"]))
+    return float(unbiased.sqrt())
+
+
+def layer_motion(
+    kernels: Mapping[str, Tensor], optimizer: torch.optim.Adam | torch.optim.RAdam
+) -> dict[str, float]:
+    """Norm, recent gradient norm and effective learning rate ‖Δw‖/‖w‖ of each layer's kernel."""
+    motion = {"parameter_norm": _norm(optimizer.param_groups[0]["params"])}
+    for layer, kernel in kernels.items():
+        norm = _norm([kernel])
+        motion[f"{layer}/parameter_norm"] = norm
+        motion[f"{layer}/gradient_norm"] = recent_gradient_norm(optimizer, kernel)
+        motion[f"{layer}/effective_learning_rate"] = (
+            _norm([last_update(optimizer, kernel)]) / norm if norm else 0.0
+        )
+    return motion
+
+
+@torch.no_grad()
+def _norm(tensors: Sequence[Tensor]) -> float:
+    return math.sqrt(sum(float(tensor.square().sum()) for tensor in tensors))

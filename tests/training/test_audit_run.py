@@ -1,0 +1,89 @@
+"""`bnmodes audit RUN` on real runs, and on forwards that do not do what they declare."""
+
+from dataclasses import replace
+
+import pytest
+
+from bnmodes.training import audit_run as module
+from bnmodes.training.audit_run import audit_run
+from bnmodes.training.run import Stopped, train
+from run_specs import make_pqn_spec, make_spec
+
+
+def short(spec):
+    return replace(spec, total_decisions=100)
+
+
+@pytest.mark.parametrize(
+    ("spec", "declared"),
+    [
+        (
+            make_spec(arm="bn-tracked"),
+            {
+                "predict": "online, batch, writes",
+                "bootstrap": "target, running+batch, writes",
+                "act": "online, running",
+                "evaluate": "online, running",
+            },
+        ),
+        (
+            make_pqn_spec(arm="bn-act-only"),
+            {
+                "predict": "online, batch, writes",
+                "bootstrap": "online, running",
+                "act": "online, batch",
+                "evaluate": "online, batch",
+            },
+        ),
+        (make_spec(arm="bn-batch"), {"bootstrap": "target, batch"}),
+        (make_spec(arm="ln"), {"predict": "online, none"}),
+    ],
+    ids=["c51 tracked", "pqn act-only", "c51 batch", "c51 ln"],
+)
+def test_what_is_declared_is_observed(spec, declared, tmp_path):
+    audits, notes = audit_run(train(short(spec), tmp_path), seed=0)
+    assert notes == []
+    assert len(audits) == 4
+    for found in audits:
+        assert found.agrees, found
+        assert found.observed == declared.get(found.role, found.observed)
+
+
+def test_a_forward_that_does_something_else_ends_with_code_1(tmp_path, run, monkeypatch):
+    train(short(make_spec(arm="bn-running")), tmp_path)
+    code, out, _ = run("audit", tmp_path)
+    assert code == 0
+    assert "not as declared" not in out
+    honest = module.forward_as
+
+    def dishonest(role, protocol, networks, x):
+        if role == "bootstrap":  # the online network, as .train() would leave it
+            return honest("predict", protocol, networks, x)
+        return honest(role, protocol, networks, x)
+
+    monkeypatch.setattr(module, "forward_as", dishonest)
+    code, out, _ = run("audit", tmp_path)
+    assert code == 1
+    assert "not as declared: bootstrap\n" in out
+    (line,) = [line for line in out.splitlines() if line.startswith(" bootstrap")]
+    assert [cell.strip() for cell in line.split("  ") if cell.strip()] == [
+        "bootstrap", "32 × replay-next-obs", "target, running", "online, batch, writes",
+    ]  # fmt: skip
+
+
+def test_a_stopped_run_is_audited_at_its_checkpoint_and_left_as_it_is(tmp_path, run, stop_at):
+    spec = short(make_spec(arm="bn-batch"))
+    stop_at(70)
+    with pytest.raises(Stopped):
+        train(spec, tmp_path)
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
+    code, out, _ = run("audit", tmp_path, "--seed", 3)
+    assert code == 0
+    assert "32 × replay-next-obs" in out
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
+
+
+def test_what_cannot_be_audited_is_said(tmp_path, run):
+    code, _, err = run("audit", tmp_path / "nowhere")
+    assert code == 2
+    assert "holds no run" in err
