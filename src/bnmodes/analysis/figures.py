@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from bnmodes.analysis.figure_diagnostics import DIAGNOSTIC_FIGURES
 from bnmodes.analysis.figure_momentum import draw_momentum
 from bnmodes.analysis.numbers import MEASURE_NAMES, MEASURES, Series, StudyNumbers
-from bnmodes.analysis.scores import Scores
 from bnmodes.analysis.style import (
     TITLE,
     ArmStyle,
@@ -22,7 +22,7 @@ from bnmodes.analysis.style import (
     new_figure,
     note_missing,
 )
-from bnmodes.envs.atari import FRAME_SKIP
+from bnmodes.analysis.time_axis import finish_horizontal, horizontal, thousands, time_unit
 from bnmodes.errors import UsageError
 
 
@@ -38,7 +38,8 @@ def draw_all(numbers: StudyNumbers) -> dict[str, Figure]:
         figures[f"per-game {numbers.utd_name(utd)}".strip().lower().replace(" ", "-")] = (
             draw_per_game(numbers, utd)
         )
-    return figures
+    drawn = {name: draw(numbers) for name, draw in DIAGNOSTIC_FIGURES.items()}
+    return figures | {name: figure for name, figure in drawn.items() if figure is not None}
 
 
 @in_house_style
@@ -138,7 +139,7 @@ def draw_curves(numbers: StudyNumbers) -> Figure:
     for axes, utd in zip(panels, numbers.utds, strict=True):
         for line, arm in numbers.arms_at(utd):
             style, band = _style(line), numbers.curve(arm)
-            x = _horizontal(numbers, numbers.scores(arm))
+            x = horizontal(numbers.results.study, numbers.scores(arm).decisions)
             axes.fill_between(x, band.low, band.high, color=style.colour, alpha=0.14, linewidth=0)
             axes.plot(
                 x,
@@ -150,8 +151,8 @@ def draw_curves(numbers: StudyNumbers) -> Figure:
                 clip_on=False,
             )
         axes.set_title(numbers.utd_name(utd), **TITLE)
-        _finish_horizontal(axes, numbers)
-    _label_lowest(panels, columns, _time_unit(numbers))
+        finish_horizontal(axes, numbers.results.study)
+    _label_lowest(panels, columns, time_unit(numbers.results.study))
     figure.supylabel(f"IQM of {numbers.unit}", fontsize=9)
     _label_lines(panels, fontsize=7.5 if columns > 1 else 8.5)
     return figure
@@ -177,7 +178,7 @@ def draw_per_game(numbers: StudyNumbers, utd: float) -> Figure:
     small = 7.5 if columns == 7 else 8.5
     for line, arm in arms:
         style, scores = _style(line), numbers.raw(arm)
-        x = _horizontal(numbers, scores)
+        x = horizontal(numbers.results.study, scores.decisions)
         for axes, runs in zip(panels, scores.values, strict=True):
             _draw_mean_of_seeds(axes, x, runs, style)
     for axes, game in zip(panels, games, strict=True):
@@ -186,11 +187,11 @@ def draw_per_game(numbers: StudyNumbers, utd: float) -> Figure:
         axes.yaxis.set_major_locator(
             MaxNLocator(4 if columns == 7 else 6, steps=[1, 2, 2.5, 5, 10])
         )
-        axes.yaxis.set_major_formatter(FuncFormatter(_thousands))
-        _finish_horizontal(axes, numbers)
+        axes.yaxis.set_major_formatter(FuncFormatter(thousands))
+        finish_horizontal(axes, numbers.results.study)
         if not axes.lines:
             axes.text(0.5, 0.5, "no runs", transform=axes.transAxes, ha="center", color="#777777")
-    _label_lowest(panels, columns, _time_unit(numbers), fontsize=small + 0.5)
+    _label_lowest(panels, columns, time_unit(numbers.results.study), fontsize=small + 0.5)
     figure.supylabel(numbers.raw(arms[0][1]).unit, fontsize=small + 2)
     figure.legend(
         handles=[Line2D([], [], **_style(line).line, linewidth=2.2) for line, _ in arms],
@@ -246,31 +247,7 @@ def _relative_unit(numbers: StudyNumbers, measure: str) -> str:
     return f"% of {numbers.reference.name}"
 
 
-def _horizontal(numbers: StudyNumbers, scores: Scores) -> np.ndarray:
-    decisions = np.array(scores.decisions)
-    return decisions * FRAME_SKIP / 1e6 if numbers.results.study.is_atari else decisions
-
-
-def _time_unit(numbers: StudyNumbers) -> str:
-    return "frames (millions)" if numbers.results.study.is_atari else "decisions"
-
-
-def _finish_horizontal(axes: Axes, numbers: StudyNumbers) -> None:
-    study = numbers.results.study
-    end = study.total_decisions * (FRAME_SKIP / 1e6 if study.is_atari else 1)
-    axes.set_xlim(0, end)
-    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
-    axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
-
-
 def _label_lowest(panels: Sequence[Axes], columns: int, text: str, **options) -> None:
     """The lowest panel of each column, also above a place that stays empty."""
     for axes in panels[-columns:]:
         axes.set_xlabel(text, **options)
-
-
-def _thousands(value: float, _position: int | None) -> str:
-    for size, letter in ((1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{value / size:.4g}{letter}"
-    return f"{value:.4g}"

@@ -59,22 +59,26 @@ def collect(results: StudyResults, arm: str, *, allow_missing: bool = False) -> 
 
     games = tuple(canonical_name(game) for game in study.games)
     decisions = tuple(study.grid)
-    rows = results.frame.filter(
-        pl.col("arm") == arm,
-        pl.col("metric") == f"{study.metric}/return",
-        pl.col("game").is_in(games),
-        pl.col("seed").is_in(study.seeds),
-        pl.col("decision").is_in(decisions),
-    )
-    values = np.full((len(games), len(study.seeds), len(decisions)), np.nan)
-    axes = (("game", games), ("seed", study.seeds), ("decision", decisions))
-    places = tuple([labels.index(label) for label in rows[column]] for column, labels in axes)
-    values[places] = rows["value"].to_numpy()
+    is_return = (pl.col("arm") == arm) & (pl.col("metric") == f"{study.metric}/return")
+    values = placed(results.frame.filter(is_return), games, study.seeds, decisions)
     if study.metric == "test":
         values = _held(values)
     scores = Scores(games, study.seeds, decisions, values, "raw return", study.final_points)
     _require_whole_runs(scores, arm, missing)
     return scores
+
+
+def placed(
+    rows: pl.DataFrame, games: Sequence[str], seeds: Sequence[int], decisions: Sequence[int]
+) -> Float[np.ndarray, "games seeds times"]:
+    """The values of one arm and one metric; NaN where there is none."""
+    axes = (("game", games), ("seed", seeds), ("decision", decisions))
+    for column, labels in axes:
+        rows = rows.filter(pl.col(column).is_in(labels))
+    values = np.full(tuple(len(labels) for _, labels in axes), np.nan)
+    places = tuple([labels.index(label) for label in rows[column]] for column, labels in axes)
+    values[places] = rows["value"].to_numpy()
+    return values
 
 
 def _held(values: Float[np.ndarray, "games seeds times"]) -> Float[np.ndarray, "games seeds times"]:

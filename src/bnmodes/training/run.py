@@ -166,17 +166,19 @@ class Loop:
             before
         ):
             self._record_tests(self._test_bin(before))
-        if self._diagnostics_point(self.decision) > self._diagnostics_point(before):
-            self._diagnose()
+        point = self._diagnostics_point(self.decision)
+        if point > self._diagnostics_point(before):
+            self._diagnose(point)
         self.progress.update(self.decision)
 
     def _diagnostics_point(self, decision: int) -> int:
         return decision * self.spec.diagnostics.points // self.spec.total_decisions
 
-    def _diagnose(self) -> None:
+    def _diagnose(self, point: int) -> None:
         rng = numpy_stream(self.spec.seed, "diagnostics", self.decision)
         if measured := self.agent.diagnose(self.obs, rng):
-            self._record("diagnostics", measured)
+            on_grid = point * self.spec.total_decisions // self.spec.diagnostics.points
+            self._record("diagnostics", measured, decision=on_grid)
 
     def _take_finished_games(self, game_over: np.ndarray) -> None:
         """Rows beyond the training ones are greedy test games, in the acting batch with them."""
