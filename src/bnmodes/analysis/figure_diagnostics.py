@@ -18,8 +18,10 @@ from bnmodes.analysis.mechanism import (
     shift,
 )
 from bnmodes.analysis.numbers import Series, StudyNumbers
+from bnmodes.analysis.statistics import Band
 from bnmodes.analysis.style import (
     TITLE,
+    ArmStyle,
     arm_style,
     in_house_style,
     new_figure,
@@ -61,7 +63,7 @@ def draw_mismatch(numbers: StudyNumbers) -> Figure | None:
         top, bottom = grid[:, column]
         for line, arm in arms:
             _draw(top, numbers, line, shift(numbers, arm, role))
-            _draw_floor(top, numbers, line, shift(numbers, arm, role, floor=True))
+            _draw_floor(top, numbers, shift(numbers, arm, role, floor=True))
             _draw(bottom, numbers, line, greedy_changed(numbers, arm, role))
         top.set_title(f"{role}: mean shift (σ)", **TITLE)
         top.set_yscale("log")
@@ -99,14 +101,14 @@ def _draw(axes: Axes, numbers: StudyNumbers, line: Series, found: Measured | Non
         )
 
 
-def _fill(axes: Axes, line: Series, x: np.ndarray, band) -> None:
+def _fill(axes: Axes, line: Series, x: np.ndarray, band: Band) -> None:
     style = _style(line)
     axes.fill_between(x, band.low, band.high, color=style.colour, alpha=0.14, linewidth=0)
     marker = "o" if len(x) == 1 else None
     axes.plot(x, band.point, **style.line, linewidth=1.6, marker=marker, label=line.label)
 
 
-def _draw_floor(axes: Axes, numbers: StudyNumbers, line: Series, found: Measured | None) -> None:
+def _draw_floor(axes: Axes, numbers: StudyNumbers, found: Measured | None) -> None:
     if found is not None:
         x, y = (
             horizontal(numbers.results.study, found.decisions),
@@ -134,7 +136,7 @@ def _legend(figure: Figure, lines: list[Series]) -> None:
     )
 
 
-def _style(line: Series):
+def _style(line: Series) -> ArmStyle:
     return arm_style(line.base, line.variant)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bnmodes.analysis import mechanism
 from bnmodes.analysis.numbers import MEASURE_NAMES, MEASURES, StudyNumbers, short_name
 from bnmodes.analysis.statistics import Interval
 from bnmodes.studies.spec import Arm
@@ -77,7 +78,7 @@ def summary(numbers: StudyNumbers, found: Sequence[Contrast]) -> list[str]:
             sentences.append(f"{where} {_in_words(measure)}: {said}.")
     if len(numbers.utds) > 1:
         sentences += [_best_utds(numbers, measure) for measure in MEASURES]
-    return [*sentences, *_limits(numbers, found)]
+    return [*sentences, *mechanism.sentences(numbers), *_limits(numbers, found)]
 
 
 def _compared(here: Sequence[Contrast]) -> str:

@@ -68,9 +68,8 @@ def greedy_changed(numbers: StudyNumbers, arm: Arm, role: str) -> Measured | Non
 def reading_roles(arm: Arm) -> list[str]:
     """Of those that decide what is done or learnt: who reads stored moments."""
     protocol = arm.config("atari").protocol
-    return [
-        role for role in ("act", "bootstrap") if getattr(protocol, role).statistics == "running"
-    ]
+    roles = ("act", "bootstrap")
+    return [role for role in roles if getattr(protocol, role).statistics == "running"]
 
 
 def exposure(numbers: StudyNumbers, arm: Arm) -> Float[np.ndarray, "games seeds"] | None:
@@ -110,9 +109,8 @@ def sentences(numbers: StudyNumbers) -> list[str]:
         pair = np.stack([exposures[:, game].ravel(), scores[:, game].ravel()])
         pair = pair[:, ~np.isnan(pair).any(0)]
         by_game.append(rank_correlation(*pair))
-    listed = ", ".join(
-        f"{arm.name} {np.nanmean(e):.0%}" for arm, e in zip(arms, exposures, strict=True)
-    )
+    shares = np.nanmean(exposures, axis=(1, 2))
+    listed = ", ".join(f"{arm.name} {share:.0%}" for arm, share in zip(arms, shares, strict=True))
     together = float(np.nanmean(by_game))
     verdict = (
         "the more, the lower the score"

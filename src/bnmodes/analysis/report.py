@@ -253,6 +253,21 @@ def _caption(numbers: StudyNumbers, name: str) -> str:
             f"IQM while learning ({numbers.unit}), over {over}; bands: {interval}, whole runs "
             "resampled. Each panel has its own vertical scale."
         )
+    if name == "mismatch":
+        return (
+            "Does mismatch predict which arm fails? Stored moments against those of the rows that "
+            "each role really gets, in every BatchNorm arm, also where nothing reads them. Above: "
+            "|difference of means| in standard deviations of the batch, median over channels, mean "
+            "over layers and games; grey: what two batches of that size would show. Below: share "
+            "of greedy actions that differ between stored moments and batch statistics on the same "
+            "rows."
+        )
+    if name == "representation":
+        return (
+            "Share of hidden units whose mean activation is at most 0.025 of their layer's, and "
+            "effective rank of the centred features before the head, with the statistics of the "
+            "predict forward; mean over games with pointwise 95% bands."
+        )
     at_utd = name.removeprefix("per-game").replace("-utd-", " at UTD ")
     return f"Raw returns on each game{at_utd}: mean ± standard error over seeds."
 

@@ -1,5 +1,7 @@
 """The paper's studies, in full."""
 
+from dataclasses import replace
+
 from bnmodes.studies.spec import Arm, Study
 from bnmodes.training.spec import EvaluationConfig
 
@@ -144,4 +146,18 @@ D = Study(
     metric="test",
 )
 
-STUDIES = (A, B, ONLINE_ALPHA, C, D)
+E_C51 = replace(
+    B.restricted(arms=[arm.name for arm in B.arms if arm.updates_per_decision == 4.0]),
+    name="paper-e-c51",
+    question="Do normalisation and projection keep C51's units alive and its features of high "
+    "rank at four updates per decision?",
+    reference="C51 UTD 4",
+)
+
+E_PQN = replace(
+    D.restricted(arms=[arm.name for arm in D.arms if arm.name != "BN running"]),
+    name="paper-e-pqn",
+    question="Do normalisation and head keep PQN's units alive and its features of high rank?",
+)
+
+STUDIES = (A, B, ONLINE_ALPHA, C, D, E_C51, E_PQN)
