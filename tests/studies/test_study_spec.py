@@ -121,6 +121,8 @@ def test_hashes_stay_what_they_were():
         "paper-online-alpha": "ee7ca4f88a3f",
         "paper-c": "79daa2e4202d",
         "paper-d": "2afa8bc04b34",
+        "paper-e-c51": "ae9bfac1f581",
+        "paper-e-pqn": "2afa8bc04b34",
     }
 
 

@@ -5,7 +5,6 @@ each run: its *exposure*, the share of greedy actions that stored moments change
 that do read them; 0 where none does.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,10 +84,10 @@ def batchnorm_arms(numbers: StudyNumbers) -> list[Arm]:
     return [arm for arm in numbers.arms if arm.config("atari").norm.kind == "bn"]
 
 
-def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
+def rank_correlation(a: Float[np.ndarray, " runs"], b: Float[np.ndarray, " runs"]) -> float:
     """Spearman's: Pearson's of the ranks, equal values sharing theirs; NaN if one is constant."""
     ranks = []
-    for values in (np.asarray(a, float), np.asarray(b, float)):
+    for values in (a, b):
         below = (values[None, :] < values[:, None]).sum(1)
         same = (values[None, :] == values[:, None]).sum(1)
         ranks.append(below + (same - 1) / 2)
