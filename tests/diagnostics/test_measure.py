@@ -200,6 +200,14 @@ def test_dead_units_and_tied_features_are_counted():
     assert row["srank"] == 1
 
 
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_a_diverged_network_does_not_end_the_run(value):
+    agent, obs = c51("bn-batch")
+    with torch.no_grad():
+        agent.networks["online"].linears[0].weight.fill_(value)
+    assert np.isnan(agent.diagnose(obs, rng())["effective_rank"])
+
+
 def test_features_are_those_of_the_predict_role():
     """In minibatches of its size, normalised by each of them."""
     agent, obs = c51("bn-batch")

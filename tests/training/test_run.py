@@ -184,7 +184,7 @@ def test_a_damaged_spec_is_one_sentence(tmp_path, text):
 
 def test_metrics_hold_what_is_promised_and_a_torn_line_is_mended(tmp_path, stop_at):
     spec = make_spec()
-    stop_at(200)
+    stop_at(195)
     with pytest.raises(Stopped):
         train(spec, tmp_path)
     with open(tmp_path / "metrics.jsonl", "a") as file:

@@ -31,8 +31,10 @@ def dormant_fractions(activity: Mapping[str, Float[Tensor, " _"]]) -> dict[str, 
 
 
 def spectrum(features: Float[Tensor, "rows units"]) -> Float64[Tensor, " units"]:
-    """Singular values of the centred features, largest first."""
+    """Singular values of the centred features, largest first; NaN where a network has diverged."""
     centred = features.double() - features.double().mean(0)
+    if not centred.isfinite().all():
+        return torch.full((features.shape[1],), torch.nan, dtype=torch.float64)
     eigenvalues = torch.linalg.eigvalsh(centred.T @ centred)
     return eigenvalues.clamp(min=0).sqrt().flip(0)
 
