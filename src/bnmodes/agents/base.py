@@ -13,7 +13,7 @@ from torch import Tensor
 from bnmodes import protocol
 from bnmodes.envs.base import Observations, Step
 from bnmodes.errors import UsageError
-from bnmodes.networks import QNetwork
+from bnmodes.norm import ModedModule
 
 
 @runtime_checkable
@@ -49,8 +49,8 @@ class Agent(Protocol):
 def forward_as(
     role: protocol.Role,
     declared: protocol.Protocol,
-    networks: Mapping[protocol.Params, QNetwork],
-    x: Tensor,
+    networks: Mapping[protocol.Params, ModedModule],
+    x: Tensor | tuple[Tensor, ...],
 ) -> Tensor:
     """The one way an agent runs a network: the role says whose parameters and which mode."""
     forward = getattr(declared, role)

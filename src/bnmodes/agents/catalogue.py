@@ -7,9 +7,10 @@ from typing import Literal
 from bnmodes.agents.base import Agent
 from bnmodes.agents.c51 import C51, C51Config, c51_config
 from bnmodes.agents.pqn import PQN, PQNConfig, pqn_config
+from bnmodes.agents.td3 import TD3, TD3Config, td3_config
 
-AgentName = Literal["c51", "pqn"]
-Config = C51Config | PQNConfig
+AgentName = Literal["c51", "pqn", "td3"]
+Config = C51Config | PQNConfig | TD3Config
 
 
 @dataclass(frozen=True)
@@ -24,4 +25,5 @@ class AgentKind:
 AGENTS: dict[AgentName, AgentKind] = {
     "c51": AgentKind(C51Config, c51_config, C51),
     "pqn": AgentKind(PQNConfig, pqn_config, PQN),
+    "td3": AgentKind(TD3Config, td3_config, TD3),
 }
