@@ -152,7 +152,9 @@ def initialise(
         if scheme == "kaiming":
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu", generator=rng)
         elif scheme == "orthogonal":
-            nn.init.orthogonal_(layer.weight, gain=math.sqrt(2), generator=rng)
+            kernel = torch.empty(layer.weight.shape)  # a channels-last one is refused
+            nn.init.orthogonal_(kernel, gain=math.sqrt(2), generator=rng)
+            layer.weight.data.copy_(kernel)
         else:
             nn.init.xavier_uniform_(layer.weight, gain=math.sqrt(2), generator=rng)
         if layer.bias is not None:

@@ -30,7 +30,8 @@ class BatchRenorm(BatchNorm):
     ):
         super().__init__(channels, epsilon=epsilon, stored_variance=stored_variance)
         self.warmup_updates = warmup_updates
-        self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
+        # A float, so that a target network's average of all buffers can include it.
+        self.register_buffer("updates", torch.zeros(()))
 
     def run(self, x: Float[Tensor, "B C *HW"], mode: Mode) -> Float[Tensor, "B C *HW"]:
         corrected = mode.statistics == "batch" and self.updates >= self.warmup_updates
