@@ -128,6 +128,8 @@ class Protocol:
             raise UsageError(f"this agent has a role '{min(missing)}': declare its forward.")
         if self.predict.params != "online":
             raise UsageError("predict gets the gradient, so its params must be online.")
+        if self.improve and self.improve.params != "online":
+            raise UsageError("improve gets the policy's gradient, so its params must be online.")
         for role, forward in roles.items():
             self._validate_role(role, forward, setting)
         self._validate_moments_are_written()

@@ -109,6 +109,11 @@ class XQCConfig(ActorCriticConfig):
             atoms=(2, math.inf),
         )
         require_above_zero(self, "learning_rate", "bn_epsilon")
+        for role, forward in self.protocol.roles().items():
+            if forward.params == "target" and role != "bootstrap":
+                raise UsageError(
+                    f"{role} asks for target params, but only bootstrap has a target: use online."
+                )
         if not self.v_min < self.v_max:
             raise UsageError(f"v_min {self.v_min} must be below v_max {self.v_max}.")
 
