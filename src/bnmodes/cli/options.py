@@ -2,7 +2,7 @@
 
 import argparse
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
@@ -17,8 +17,6 @@ from bnmodes.envs.registry import canonical_name, env_family
 from bnmodes.errors import UsageError
 from bnmodes.protocol import alpha
 from bnmodes.training.spec import EvaluationConfig, RunSpec
-
-Options = TypeVar("Options")
 
 CHANGED = "-changed"
 """Ends the label of an arm whose defining options were overridden: it is no longer that arm."""
@@ -198,10 +196,9 @@ def default_run_of(options: type[RunOptions], args: list[str]) -> RunOptions:
     return options.default(**known)
 
 
-def parse(
-    options: type[Options], args: list[str], program: str, default: Options | None = None
-) -> Options:
-    """Words to a record; `default` gives the values of what is not said."""
+def parse(options: Any, args: list[str], program: str, default: Any = None) -> Any:
+    """Words to a record of the class `options` (which may be generic, with its type filled in);
+    `default` gives the values of what is not said."""
     return tyro.cli(
         options,
         args=args,
