@@ -131,7 +131,7 @@ class TwinHeads(ModedModule):
 class Critic(ModedModule):
     """An encoder and the twin heads on its features."""
 
-    def __init__(self, encoder: Encoder, heads: TwinHeads):
+    def __init__(self, encoder: Encoder, heads: ModedModule):
         super().__init__()
         self.encoder, self.heads = encoder, heads
 
