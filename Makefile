@@ -33,6 +33,7 @@ lint: .venv/installed
 bench: .venv/installed
 	$(BIN)/python benchmarks/c51_update.py
 	$(BIN)/python benchmarks/c51_loop.py
+	$(BIN)/python benchmarks/actor_critics.py
 	$(BIN)/python benchmarks/intervals.py
 
 clean:

@@ -49,6 +49,16 @@ def test_the_online_alpha_study_changes_only_the_predict_weight():
     assert weights == {(b, a) for b in ("bn-running", "bn-batch") for a in (0.001, 0.01, 0.1)}
 
 
+def test_study_f_is_three_actor_critics_on_26_sticky_games_with_five_seeds():
+    assert len(paper.F.runs) == len(hashes(paper.F)) == 3 * 26 * 5
+    assert {run.spec.agent for run in paper.F.runs} == {"xqc", "mrq", "td3"}
+    assert all(run.game.endswith("-sticky") for run in paper.F.runs)
+    grid = paper.F.evaluation.grid(paper.F.total_decisions)
+    assert (grid[0], grid[-1], len(grid)) == (50_000, 1_250_000, 25)
+    plain = replace(paper.F.runs[0].spec, env="atari/Alien")
+    assert plain.content_hash not in hashes(paper.F), "the setting is in the hash"
+
+
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_of_the_catalogue_is_valid_and_its_specs_survive_a_file(name):
     study = STUDIES[name]

@@ -254,6 +254,10 @@ class ActorCritic:
     def take_metrics(self) -> dict[str, float]:
         return self.means.take() | {"updates": float(self.updates)}
 
+    def diagnose(self, obs: np.ndarray, rng: np.random.Generator) -> dict[str, float]:
+        """Nothing is measured inside these networks yet."""
+        return {}
+
     def state(self) -> dict[str, Any]:
         return {
             "decisions": self.decisions,

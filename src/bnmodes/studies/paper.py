@@ -1,5 +1,6 @@
 """The paper's studies, in full."""
 
+from bnmodes.envs.atari import STICKY
 from bnmodes.studies.spec import Arm, Study
 from bnmodes.training.spec import EvaluationConfig
 
@@ -82,4 +83,21 @@ ONLINE_ALPHA = _on_atari(
     reference="C51",
 )
 
-STUDIES = (A, B, ONLINE_ALPHA)
+F = Study(
+    name="paper-f",
+    question="Does BatchNorm with batch statistics over joined rows carry an actor-critic with a "
+    "Gumbel-Softmax policy, beside a strong one with LayerNorm and a plain one?",
+    arms=(
+        Arm("XQC", "bn-joined", "xqc"),
+        Arm("MR.Q", "ln", "mrq"),
+        Arm("TD3", "none", "td3"),
+    ),
+    games=tuple(game + STICKY for game in ATARI_26),
+    seeds=(0, 1, 2, 3, 4),
+    total_decisions=1_250_000,
+    record_every_decisions=10_000,
+    evaluation=EvaluationConfig(every_decisions=50_000, epsilon=0.0),
+    reference="TD3",
+)
+
+STUDIES = (A, B, ONLINE_ALPHA, F)
