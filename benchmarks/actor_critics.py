@@ -39,7 +39,7 @@ def measure(agent_name: str, arm: str, env: str, decisions: int) -> None:
     process = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     replay = declared.memory_bytes(games.spec) / 1e9
     print(
-        f"{agent_name:4} {env:18} UTD {config.updates_per_decision:<3g} batch {config.batch_size:3}  "
+        f"{agent_name:4} {env:18} UTD {config.updates_per_decision:g} batch {config.batch_size:3}  "
         f"{speed:8,.1f} decisions/s   {process:4.1f} GB, and {replay:.2f} GB of replay when full"
     )
 

@@ -199,10 +199,8 @@ def test_actor_critics_train_by_the_same_command(run, tmp_path):
         )  # fmt: skip
         assert code == 0
         assert "finished 40 decisions" in out
-    code, _, _ = run(
-        "plot", *(tmp_path / a for a in ("td3", "xqc", "mrq")), "--to", tmp_path / "c.png"
-    )
-    assert code == 0
+    runs = [tmp_path / agent for agent in ("td3", "xqc", "mrq")]
+    assert run("plot", *runs, "--to", tmp_path / "curve.png")[0] == 0
     run("train", "xqc", "--total-decisions", "20", "--evaluation.episodes", "2",
         "--protocol.improve-critic.statistics", "batch", "--out", tmp_path / "y")  # fmt: skip
     assert RunFolder(tmp_path / "y").spec().arm == "bn-joined-changed"

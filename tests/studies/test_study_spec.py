@@ -81,6 +81,8 @@ def test_hashes_stay_what_they_were():
     hashes = {name: study.runs[0].spec.content_hash for name, study in STUDIES.items()}
     assert hashes == {
         "quick-c51": "3709fe03b9f1",
+        "quick-actor-critics": "cfbc6260ebca",
+        "paper-f": "75bd4f376c97",
         "paper-a": "ee7ca4f88a3f",
         "paper-b": "ee7ca4f88a3f",
         "paper-online-alpha": "ee7ca4f88a3f",
