@@ -34,6 +34,7 @@ bench: .venv/installed
 	$(BIN)/python benchmarks/pqn_loop.py
 	$(BIN)/python benchmarks/minatar_step.py
 	$(BIN)/python benchmarks/diagnostics_cost.py
+	$(BIN)/python benchmarks/actor_critics.py
 	$(BIN)/python benchmarks/intervals.py
 
 clean:

@@ -172,6 +172,56 @@ def test_flax_momentum_is_accepted(run):
     assert table["predict"]["update"] == 0.001
 
 
+@pytest.mark.parametrize(
+    ("agent", "role", "row"),
+    [
+        ("td3", "bootstrap", "target      64 × replay-next-obs  none: each row alone"),
+        ("mrq", "improve", "online      64 × replay-obs       none: each row alone"),
+        ("xqc", "predict", "online      128 × joined          batch: moments of these rows"),
+        ("xqc", "bootstrap", "target      128 × joined          batch: moments of these rows"),
+        ("xqc", "improve_critic", "online      64 × replay-obs       running: stored moments"),
+        ("xqc", "bootstrap_actor", "online      64 × replay-next-obs  running: stored moments"),
+    ],
+)
+def test_explain_shows_the_actor_critics_forwards(run, agent, role, row):
+    code, out, _ = run("explain", agent)
+    assert code == 0
+    (line,) = [line for line in out.splitlines() if line.startswith(f"{role} ")]
+    assert row in line
+
+
+def test_actor_critics_train_by_the_same_command(run, tmp_path):
+    for agent in ("td3", "xqc", "mrq"):
+        code, out, _ = run(
+            "train", agent, "--total-decisions", "40", "--learning-starts-decisions", "30",
+            "--evaluation.episodes", "2", "--batch-size", "8", "--out", tmp_path / agent,
+            *(["--target-period-updates", "5"] if agent == "mrq" else []),
+        )  # fmt: skip
+        assert code == 0
+        assert "finished 40 decisions" in out
+    runs = [tmp_path / agent for agent in ("td3", "xqc", "mrq")]
+    assert run("plot", *runs, "--to", tmp_path / "curve.png")[0] == 0
+    run("train", "xqc", "--total-decisions", "20", "--evaluation.episodes", "2",
+        "--protocol.improve-critic.statistics", "batch", "--out", tmp_path / "y")  # fmt: skip
+    assert RunFolder(tmp_path / "y").spec().arm == "bn-joined-changed"
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["td3", "--alpha", "0.1"], "--alpha"),
+        (["xqc", "--arm", "joined"], "choose one of bn-joined"),
+        (["xqc", "--protocol.bootstrap.population", "rollout"], "this agent offers"),
+        (["mrq", "--unroll-steps", "0"], "at least 1"),
+    ],
+)
+def test_bad_options_of_actor_critics_are_refused(run, tmp_path, args, words):
+    code, out, err = run("train", *args, "--out", tmp_path / "x")
+    assert code == 2
+    assert words in " ".join((out + err).replace("│", " ").split())
+    assert "Traceback" not in out + err
+
+
 def test_env_list_shows_the_games(run):
     code, out, _ = run("env", "list")
     assert code == 0

@@ -29,14 +29,14 @@ class ModedModule(nn.Module):
     turn: in the discarded pass every layer normalises by the batch, as the paper's does.
     """
 
-    def forward(self, x: Tensor, mode: Mode) -> Tensor:
+    def forward(self, x: Tensor | tuple[Tensor, ...], mode: Mode) -> Tensor:
         if mode.track is None:
             return self.run(x, mode)
         with torch.no_grad():
             self.run(x, Mode(statistics="batch", update=mode.track))
         return self.run(x, RUNNING)
 
-    def run(self, x: Tensor, mode: Mode) -> Tensor:
+    def run(self, x: Tensor | tuple[Tensor, ...], mode: Mode) -> Tensor:
         raise NotImplementedError
 
 

@@ -4,9 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor
-
-from bnmodes.networks import QNetwork
+from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
@@ -24,8 +22,13 @@ class ProjectionConfig:
 class Projection:
     """Holds the kernels and their radii; call it after each optimizer step."""
 
-    def __init__(self, config: ProjectionConfig, network: QNetwork):
-        layers = [*network.linears, *([network.head] if config.head else [])]
+    def __init__(self, config: ProjectionConfig, network: nn.Module):
+        layers = [
+            layer
+            for name, layer in network.named_modules()
+            if isinstance(layer, nn.Linear | nn.Conv2d)
+            and (config.head or name.split(".")[-1] != "head")
+        ]
         self.kernels = [] if config.granularity == "none" else [layer.weight for layer in layers]
         self.per_neuron = config.granularity == "neuron"
         initial = config.radius == "initial"

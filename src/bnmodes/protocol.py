@@ -18,7 +18,9 @@ Statistics = Literal["batch", "running", "none"]
 Population = Literal[
     "replay-obs", "replay-next-obs", "joined", "acting", "acting+test", "rollout", "evaluation"
 ]
-Role = Literal["predict", "bootstrap", "act", "evaluate", "improve"]
+Role = Literal[
+    "predict", "bootstrap", "act", "evaluate", "improve", "improve_critic", "bootstrap_actor"
+]
 
 
 def alpha(text: str | float) -> float:
@@ -109,7 +111,11 @@ class Protocol:
     evaluate: Forward
     """The forward that picks actions in a separate evaluation."""
     improve: Forward | None = None
-    """The forward of a policy's loss (actor-critics only)."""
+    """The policy's forward in its own loss (actor-critics only, as the next two)."""
+    improve_critic: Forward | None = None
+    """The critic's forward in the policy's loss, and of the features that the policy reads."""
+    bootstrap_actor: Forward | None = None
+    """The policy's forward that picks the next action of the learning target."""
 
     def roles(self) -> dict[Role, Forward]:
         declared = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -122,6 +128,8 @@ class Protocol:
             raise UsageError(f"this agent has a role '{min(missing)}': declare its forward.")
         if self.predict.params != "online":
             raise UsageError("predict gets the gradient, so its params must be online.")
+        if self.improve and self.improve.params != "online":
+            raise UsageError("improve gets the policy's gradient, so its params must be online.")
         for role, forward in roles.items():
             self._validate_role(role, forward, setting)
         self._validate_moments_are_written()
@@ -164,15 +172,23 @@ class Protocol:
     def _validate_moments_are_written(self) -> None:
         """A hard copy hands the online moments to the target, so online writes serve both."""
         forwards = self.roles()
+        writers = [forward for role, forward in forwards.items() if role != "improve"]
         for role, reader in forwards.items():
             if reader.statistics == "running" and not any(
-                writer.writes and writer.params in (reader.params, "online")
-                for writer in forwards.values()
+                writer.writes and writer.params in (reader.params, "online") for writer in writers
             ):
                 raise UsageError(
                     f"{role} reads stored moments of the {reader.params} network that no forward "
                     "ever writes: give predict an update weight."
                 )
+        if self.improve is None or self.improve.writes:
+            return
+        policy = (self.act, self.evaluate, self.bootstrap_actor)
+        if any(reader and reader.statistics == "running" for reader in policy):
+            raise UsageError(
+                "the policy's stored moments are read, but only improve can write them: give "
+                "improve an update weight."
+            )
 
 
 def _weight(weight: float | None) -> str:
@@ -258,17 +274,57 @@ _PQN_MODES = {
     "pqn/act-only": (BATCH, RUNNING),
     "pqn/batch": (BATCH, BATCH),
 }
-PRESETS = ("c51/none", "c51/batch", "c51/running", "c51/tracked-A", "pqn/none", *_PQN_MODES)
+
+
+def actor_critic(
+    predict: Forward, bootstrap: Forward, act: Mode, improve: Mode, policy_params: Params
+) -> Protocol:
+    """The policy's loss reads the critic as acting does; one game at a time acts, so there stored
+    moments are read."""
+    return Protocol(
+        predict=predict,
+        bootstrap=bootstrap,
+        act=_forward(act, "online", "acting"),
+        evaluate=_forward(act, "online", "evaluation"),
+        improve=_forward(improve, "online", "replay-obs"),
+        improve_critic=_forward(act, "online", "replay-obs"),
+        bootstrap_actor=_forward(act, policy_params, "replay-next-obs"),
+    )
+
+
+_CRITIC_MODES: dict[str, tuple[Population, Population, Params, Mode]] = {
+    "xqc/joined": ("joined", "joined", "target", BATCH),
+    "xqc/separate": ("replay-obs", "replay-next-obs", "target", BATCH),
+    "xqc/running": ("replay-obs", "replay-next-obs", "target", RUNNING),
+    "crossq/joined": ("joined", "joined", "online", BATCH),
+}
+PRESETS = (
+    *("c51/none", "c51/batch", "c51/running", "c51/tracked-A", "pqn/none", *_PQN_MODES),
+    *("td3/none", "mrq/none", *_CRITIC_MODES),
+)
 
 
 def preset(name: str, update: float = 0.01) -> Protocol:
-    """A protocol by its name; `update` is the weight that predict writes with."""
+    """A protocol by its name; `update` is the weight that predict (and improve) writes with."""
     predict = Mode(statistics="batch", update=update)
     none = Mode(statistics="none")
     if name == "c51/none":
         return c51(bootstrap=none, predict=none)
     if name == "pqn/none":
         return pqn(act=none, bootstrap=none, predict=none)
+    if name in ("td3/none", "mrq/none"):
+        alone = _forward(none, "online", "replay-obs")
+        following = _forward(none, "target", "replay-next-obs")
+        return actor_critic(alone, following, act=none, improve=none, policy_params="target")
+    if name in _CRITIC_MODES:
+        population, next_population, params, bootstrap = _CRITIC_MODES[name]
+        return actor_critic(
+            predict=_forward(predict, "online", population),
+            bootstrap=_forward(bootstrap, params, next_population),
+            act=RUNNING,
+            improve=predict,
+            policy_params="online",
+        )
     if name in _PQN_MODES:
         act, bootstrap = _PQN_MODES[name]
         return pqn(act=act, bootstrap=bootstrap, predict=predict)

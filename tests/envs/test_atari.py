@@ -150,6 +150,30 @@ def test_a_picture_enlarges_the_newest_frame() -> None:
     np.testing.assert_array_equal(picture[::3, ::3, 1], step.obs[0, -1])
 
 
+def test_the_sticky_setting_ends_nothing_at_a_life_loss_and_presses_nothing() -> None:
+    first, steps = play_one_game(AtariVector("Breakout-sticky", 1, seed=0))
+    endings = [step for step in steps if step.terminated[0]]
+    assert len(endings) == 1
+    assert endings[0].game_over[0]
+    assert endings[0] is steps[-1]
+    plain, _ = play_one_game(AtariVector("Breakout", 1, seed=0))
+    firsts = [AtariVector("Breakout-sticky", 1, seed=seed).reset() for seed in range(4)]
+    for other in firsts:
+        np.testing.assert_array_equal(other, first, "no no-op start: every game begins alike")
+    assert not (first[0, 3] == plain[0, 3]).all()
+
+
+def test_sticky_actions_make_equal_actions_lead_to_different_games() -> None:
+    """Without a no-op start, only sticky actions tell seeds apart."""
+
+    def pictures(name: str, seed: int) -> np.ndarray:
+        vector = AtariVector(name, 1, seed)
+        return np.array([step.obs for step in play(vector, 60)])
+
+    assert (pictures("Pong-sticky", 0) != pictures("Pong-sticky", 1)).any()
+    assert (pictures("Pong-sticky", 0) == pictures("Pong-sticky", 0)).all()
+
+
 def test_names_are_the_papers() -> None:
     assert set(ROM_IDS) >= PAPER_GAMES
     assert set(roms.get_all_rom_ids()) - set(ROM_IDS.values()) == atari.TWO_PLAYER_ROMS

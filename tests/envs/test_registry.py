@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from bnmodes.envs.base import Step, VectorEnv
-from bnmodes.envs.registry import FAMILIES, env_family, list_envs, make_env
+from bnmodes.envs.registry import FAMILIES, canonical_name, env_family, list_envs, make_env
 from bnmodes.errors import UsageError
 
 RESUMABLE = [f"{family}/{game}" for family in ("minatar", "probe") for game in FAMILIES[family]]
@@ -65,6 +65,13 @@ def test_names_are_found_in_any_case(name: str, canonical: str, family: str) -> 
     listing = next(listing for listing in list_envs() if listing.name == canonical)
     assert listing.obs_shape == vector.spec.obs_shape
     assert listing.num_actions in (None, vector.spec.num_actions)
+
+
+def test_a_sticky_name_is_a_setting_of_the_family() -> None:
+    assert env_family("atari/pong-STICKY") == "atari"
+    assert canonical_name("atari/pong-STICKY") == "atari/Pong-sticky"
+    with pytest.raises(UsageError, match="no environment"):
+        canonical_name("minatar/breakout-sticky")
 
 
 def test_list_has_every_name_once() -> None:

@@ -93,6 +93,16 @@ def test_the_quick_study_is_study_c_at_minatar_size():
     assert {run.spec.config.bootstrap_source for run in study.runs} == {"recompute"}
 
 
+def test_study_f_is_three_actor_critics_on_26_sticky_games_with_five_seeds():
+    assert len(paper.F.runs) == len(hashes(paper.F)) == 3 * 26 * 5
+    assert {run.spec.agent for run in paper.F.runs} == {"xqc", "mrq", "td3"}
+    assert all(run.game.endswith("-sticky") for run in paper.F.runs)
+    grid = paper.F.evaluation.grid(paper.F.total_decisions)
+    assert (grid[0], grid[-1], len(grid)) == (50_000, 1_250_000, 25)
+    plain = replace(paper.F.runs[0].spec, env="atari/Alien")
+    assert plain.content_hash not in hashes(paper.F), "the setting is in the hash"
+
+
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_of_the_catalogue_is_valid_and_its_specs_survive_a_file(name):
     study = STUDIES[name]
@@ -116,6 +126,8 @@ def test_hashes_stay_what_they_were():
     assert hashes == {
         "quick": "98159b22ad29",
         "quick-c51": "3709fe03b9f1",
+        "quick-actor-critics": "cfbc6260ebca",
+        "paper-f": "75bd4f376c97",
         "paper-a": "ee7ca4f88a3f",
         "paper-b": "ee7ca4f88a3f",
         "paper-online-alpha": "ee7ca4f88a3f",

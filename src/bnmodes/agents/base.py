@@ -14,7 +14,7 @@ from bnmodes import protocol
 from bnmodes.diagnostics import Row
 from bnmodes.envs.base import Observations, Step
 from bnmodes.errors import UsageError
-from bnmodes.networks import QNetwork
+from bnmodes.norm import ModedModule
 
 
 @runtime_checkable
@@ -58,8 +58,8 @@ class Agent(Protocol):
 def forward_as(
     role: protocol.Role,
     declared: protocol.Protocol,
-    networks: Mapping[protocol.Params, QNetwork],
-    x: Tensor,
+    networks: Mapping[protocol.Params, ModedModule],
+    x: Tensor | tuple[Tensor, ...],
 ) -> Tensor:
     """The one way an agent runs a network: the role says whose parameters and which mode."""
     forward = getattr(declared, role)

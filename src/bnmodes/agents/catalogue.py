@@ -6,10 +6,13 @@ from typing import Literal
 
 from bnmodes.agents.base import Agent
 from bnmodes.agents.c51 import C51, C51Config, c51_config
+from bnmodes.agents.mrq import MRQ, MRQConfig, mrq_config
 from bnmodes.agents.pqn import PQN, PQNConfig, pqn_config
+from bnmodes.agents.td3 import TD3, TD3Config, td3_config
+from bnmodes.agents.xqc import XQC, XQCConfig, xqc_config
 
-AgentName = Literal["c51", "pqn"]
-Config = C51Config | PQNConfig
+AgentName = Literal["c51", "pqn", "td3", "xqc", "mrq"]
+Config = C51Config | PQNConfig | TD3Config | XQCConfig | MRQConfig
 
 
 @dataclass(frozen=True)
@@ -24,4 +27,7 @@ class AgentKind:
 AGENTS: dict[AgentName, AgentKind] = {
     "c51": AgentKind(C51Config, c51_config, C51),
     "pqn": AgentKind(PQNConfig, pqn_config, PQN),
+    "td3": AgentKind(TD3Config, td3_config, TD3),
+    "xqc": AgentKind(XQCConfig, xqc_config, XQC),
+    "mrq": AgentKind(MRQConfig, mrq_config, MRQ),
 }

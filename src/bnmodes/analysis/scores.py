@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
+from bnmodes.envs.atari import STICKY
 from bnmodes.envs.registry import canonical_name
 from bnmodes.errors import UsageError
 from bnmodes.studies.results import StudyResults
@@ -131,7 +132,11 @@ def human_normalised(scores: Scores, table: HumanTable = "wang2016") -> Scores:
 def _human_table(table: HumanTable) -> dict[str, tuple[float, float]]:
     text = (files("bnmodes.analysis") / "atari26_scores.csv").read_bytes()
     rows = pl.read_csv(text).select("game", "random", f"human_{table}").rows()
-    return {f"atari/{game}": (random, human) for game, random, human in rows}
+    return {
+        f"atari/{game}{setting}": (random, human)
+        for game, random, human in rows
+        for setting in ("", STICKY)
+    }
 
 
 def reference_normalised(scores: Scores, reference: Scores, name: str) -> Scores:

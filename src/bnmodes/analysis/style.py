@@ -31,6 +31,14 @@ _MARKERS = {
 # Arms that share a colour in one picture, such as three tracking weights, differ in their dashes.
 _DASHES = ("-", (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)))
 _PROJECTED = {"ln-wn": "ln", "bn-wn": "bn-batch"}
+# XQC's critics: which rows they see together, and whether there is a target network.
+COLOURS |= {
+    "bn-joined": "#0072B2",
+    "bn-separate": "#E69F00",
+    "crossq": "#56B4E9",
+    "crossq-renorm": "#CC79A7",
+}
+_MARKERS |= {"bn-joined": "o", "bn-separate": "D", "crossq": "P", "crossq-renorm": "X"}
 
 FORMATS = ("png", "pdf", "svg")
 TITLE = {"loc": "left", "fontsize": 10, "fontweight": "bold"}

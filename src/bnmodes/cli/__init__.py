@@ -4,14 +4,21 @@ import difflib
 import importlib.metadata
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from bnmodes.cli import runs, study
 from bnmodes.errors import UsageError
 from bnmodes.training.run import Stopped
 
+TRAIN = (
+    ("c51", "train C51; the same command again goes on with a stopped run"),
+    ("pqn", "train PQN, in the same way"),
+    ("td3", "train TD3 with a Gumbel-Softmax policy"),
+    ("xqc", "train XQC (or CrossQ) with a Gumbel-Softmax policy"),
+    ("mrq", "train MR.Q with a Gumbel-Softmax policy"),
+)
 COMMANDS: dict[str, tuple[Callable[[list[str]], None], str]] = {
-    "train c51": (runs.train_c51, "train C51; the same command again goes on with a stopped run"),
-    "train pqn": (runs.train_pqn, "train PQN, in the same way"),
+    **{f"train {agent}": (partial(runs.train_command, agent), text) for agent, text in TRAIN},
     "explain": (
         runs.explain_command,
         "show which statistics each forward of a run uses and writes",

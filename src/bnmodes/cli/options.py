@@ -2,20 +2,21 @@
 
 import argparse
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from bnmodes.agents import c51, pqn
+from bnmodes.agents import c51, mrq, pqn, td3, xqc
 from bnmodes.agents.c51 import C51Config, c51_config
-from bnmodes.agents.catalogue import AgentName
+from bnmodes.agents.catalogue import AGENTS, AgentName
+from bnmodes.agents.mrq import MRQConfig, mrq_config
 from bnmodes.agents.pqn import PQNConfig, pqn_config
+from bnmodes.agents.td3 import TD3Config, td3_config
+from bnmodes.agents.xqc import XQCConfig, xqc_config
 from bnmodes.envs.registry import canonical_name, env_family
 from bnmodes.errors import UsageError
 from bnmodes.protocol import alpha
 from bnmodes.training.spec import DiagnosticsConfig, EvaluationConfig, RunSpec
-
-Options = TypeVar("Options")
 
 CHANGED = "-changed"
 """Ends the label of an arm whose defining options were overridden: it is no longer that arm."""
@@ -26,6 +27,8 @@ class RunOptions:
     """What to run. The defaults shown are those of the game and the arm that were given."""
 
     agent: ClassVar[AgentName]
+    read_first: ClassVar = ("env", "arm", "alpha")
+    """The options that decide the defaults of the others."""
 
     env: str = "minatar/breakout"
     """Game: minatar/breakout, atari/Pong, …; `bnmodes env list` shows all."""
@@ -56,7 +59,7 @@ class RunOptions:
         return spec
 
     def _arm_label(self) -> str:
-        own = self.default(self.env, self.arm, self.alpha).config
+        own = self.default(**{name: getattr(self, name) for name in self.read_first}).config
         same = all(getattr(own, name) == getattr(self.config, name) for name in self.defining)
         return self.arm if same else self.arm + CHANGED
 
@@ -74,13 +77,13 @@ class C51Run(RunOptions):
     """The agent."""
 
     @classmethod
-    def default(cls, env: str, arm: str, tracking_alpha: str) -> "C51Run":
+    def default(cls, env: str, arm: str, alpha: str) -> "C51Run":
         """The paper's scale on Atari, a laptop's elsewhere."""
-        if tracking_alpha != cls.alpha and arm != "bn-tracked":
+        if alpha != cls.alpha and arm != "bn-tracked":
             raise UsageError(f"--alpha is the weight of the arm bn-tracked; {arm} has none.")
         family = env_family(env)
-        config = c51_config(arm, family, tracking_alpha)
-        run = cls(env=env, arm=arm, alpha=tracking_alpha, config=config)
+        config = c51_config(arm, family, alpha)
+        run = cls(env=env, arm=arm, alpha=alpha, config=config)
         if family != "atari":
             return run
         return replace(
@@ -105,17 +108,17 @@ class PQNRun(RunOptions):
     """The agent."""
 
     @classmethod
-    def default(cls, env: str, arm: str, online_alpha: str) -> "PQNRun":
+    def default(cls, env: str, arm: str, alpha: str) -> "PQNRun":
         """The paper's Pong diagnostic on Atari, a laptop's scale elsewhere."""
-        if online_alpha != cls.alpha and not arm.startswith("bn-"):
+        if alpha != cls.alpha and not arm.startswith("bn-"):
             raise UsageError(f"--alpha is a weight of BatchNorm; the arm {arm} has none.")
         family = env_family(env)
-        config = pqn_config(arm, family, online_alpha)
+        config = pqn_config(arm, family, alpha)
         decisions = 10_000_000 if family == "atari" else 400_000
         return cls(
             env=env,
             arm=arm,
-            alpha=online_alpha,
+            alpha=alpha,
             config=config,
             total_decisions=decisions,
             record_every_decisions=decisions // 100,
@@ -123,21 +126,82 @@ class PQNRun(RunOptions):
         )
 
 
+class ActorCriticRun(RunOptions):
+    """The actor-critic study's scale on Atari, a laptop's elsewhere."""
+
+    @classmethod
+    def default(cls, env: str, arm: str, **weights: str) -> "ActorCriticRun":
+        family = env_family(env)
+        config = AGENTS[cls.agent].arm_config(arm, family, *weights.values())
+        run = cls(env=env, arm=arm, config=config, total_decisions=40_000, **weights)
+        if family != "atari":
+            return replace(run, evaluation=EvaluationConfig(every_decisions=4_000))
+        return replace(
+            run,
+            total_decisions=1_250_000,
+            record_every_decisions=10_000,
+            evaluation=EvaluationConfig(every_decisions=50_000),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TD3Run(ActorCriticRun):
+    agent: ClassVar[AgentName] = "td3"
+    read_first: ClassVar = ("env", "arm")
+    defining: ClassVar = ("protocol",)
+
+    arm: Literal[td3.ARMS] = "none"
+    """TD3 has no normalisation, so there is one arm."""
+    config: Annotated[TD3Config, tyro.conf.arg(name="")] = td3_config("none", "minatar")
+    """The agent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class XQCRun(ActorCriticRun):
+    agent: ClassVar[AgentName] = "xqc"
+    defining: ClassVar = ("protocol", "norm", "projection")
+
+    arm: Literal[xqc.ARMS] = "bn-joined"
+    """Which rows and moments the critics see: sets protocol and norm."""
+    alpha: str = "0.01"
+    """Weight α with which loss forwards write the stored moments; flax:0.99 gives it as Flax
+    momentum."""
+    config: Annotated[XQCConfig, tyro.conf.arg(name="")] = xqc_config("bn-joined", "minatar")
+    """The agent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MRQRun(ActorCriticRun):
+    agent: ClassVar[AgentName] = "mrq"
+    read_first: ClassVar = ("env", "arm")
+    defining: ClassVar = ("protocol",)
+
+    arm: Literal[mrq.ARMS] = "ln"
+    """MR.Q's LayerNorm is part of it, so there is one arm."""
+    config: Annotated[MRQConfig, tyro.conf.arg(name="")] = mrq_config("ln", "minatar")
+    """The agent."""
+
+
+RUNS: dict[AgentName, type[RunOptions]] = {
+    options.agent: options for options in (C51Run, PQNRun, TD3Run, XQCRun, MRQRun)
+}
+"""The options of each agent's runs."""
+
+
 def default_run_of(options: type[RunOptions], args: list[str]) -> RunOptions:
     """Game and arm decide the other defaults, so they are read first."""
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for name in ("env", "arm", "alpha"):
+    for name in options.read_first:
         first.add_argument(f"--{name}", nargs="?", default=getattr(options, name))
-    known, _ = first.parse_known_args(args)
-    if None in (known.env, known.arm, known.alpha):
+    known = vars(first.parse_known_args(args)[0])
+    if None in known.values():
         return options()  # an option without its value: the real parser says so
-    return options.default(known.env, known.arm, known.alpha)
+    return options.default(**known)
 
 
-def parse(
-    options: type[Options], args: list[str], program: str, default: Options | None = None
-) -> Options:
-    """Words to a record; `default` gives the values of what is not said."""
+def parse(options: Any, args: list[str], program: str, default: Any = None) -> Any:
+    """Words to a record of the class `options` (which may be generic, with its type filled in);
+    `default` gives the values of what is not said."""
     return tyro.cli(
         options,
         args=args,

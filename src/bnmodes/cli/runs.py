@@ -4,14 +4,15 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Generic, TypeVar
 
 import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
 
-from bnmodes.cli.options import C51Run, PQNRun, default_run_of, parse
+from bnmodes.agents.catalogue import AgentName
+from bnmodes.cli.options import RUNS, RunOptions, default_run_of, parse
 from bnmodes.envs.registry import env_family, list_envs
 from bnmodes.errors import UsageError
 from bnmodes.protocol import explain, explain_json
@@ -24,10 +25,15 @@ from bnmodes.training.watch import watch
 console = Console(soft_wrap=True, highlight=False, markup=False)
 
 
+Run = TypeVar("Run", bound=RunOptions)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Train:
+class Train(Generic[Run]):
     """Train an agent. The same command again goes on with a stopped run."""
 
+    run: Annotated[Run, tyro.conf.arg(name="")]
+    """What to run."""
     out: Path | None = None
     """Folder of the run; without it, one under runs/ named by game, agent, arm, seed and hash."""
     checkpoint_minutes: float = 5.0
@@ -38,33 +44,10 @@ class Train:
     """Where metrics go besides the run's own file."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainC51(Train):
-    """Train C51. The same command again goes on with a stopped run."""
-
-    run: Annotated[C51Run, tyro.conf.arg(name="")]
-    """What to run."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainPQN(Train):
-    """Train PQN. The same command again goes on with a stopped run."""
-
-    run: Annotated[PQNRun, tyro.conf.arg(name="")]
-    """What to run."""
-
-
-def train_c51(args: list[str]) -> None:
-    default = TrainC51(run=default_run_of(C51Run, args))
-    _train(parse(TrainC51, args, "bnmodes train c51", default))
-
-
-def train_pqn(args: list[str]) -> None:
-    default = TrainPQN(run=default_run_of(PQNRun, args))
-    _train(parse(TrainPQN, args, "bnmodes train pqn", default))
-
-
-def _train(options: TrainC51 | TrainPQN) -> None:
+def train_command(agent: AgentName, args: list[str]) -> None:
+    options_type = Train[RUNS[agent]]
+    default = options_type(run=default_run_of(RUNS[agent], args))
+    options = parse(options_type, args, f"bnmodes train {agent}", default)
     if options.threads < 0:
         raise UsageError(f"threads is {options.threads}, but must be at least 0.")
     if not options.checkpoint_minutes > 0:
@@ -90,34 +73,23 @@ def _train(options: TrainC51 | TrainPQN) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExplainC51:
-    """Show the protocol of a C51 run: parameters, rows, statistics and writes of each forward."""
+class Explain(Generic[Run]):
+    """Show the protocol of a run: parameters, rows, statistics and writes of each forward."""
 
-    run: Annotated[C51Run, tyro.conf.arg(name="")]
-    """What to explain."""
-    json: bool = False
-    """Print JSON for programs."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExplainPQN:
-    """Show the protocol of a PQN run: parameters, rows, statistics and writes of each forward."""
-
-    run: Annotated[PQNRun, tyro.conf.arg(name="")]
+    run: Annotated[Run, tyro.conf.arg(name="")]
     """What to explain."""
     json: bool = False
     """Print JSON for programs."""
 
 
 def explain_command(args: list[str]) -> None:
-    """`explain c51 …`, `explain pqn …` or `explain RUN`."""
-    agents = {"c51": (ExplainC51, C51Run), "pqn": (ExplainPQN, PQNRun)}
+    """`explain c51 …`, the same of any other agent, or `explain RUN`."""
     if not args:
         raise UsageError("say what to explain: `bnmodes explain c51 …` or `bnmodes explain RUN`.")
-    if args[0] in agents:
-        explain_options, run_options = agents[args[0]]
-        default = explain_options(run=default_run_of(run_options, args[1:]))
-        options = parse(explain_options, args[1:], f"bnmodes explain {args[0]}", default)
+    if args[0] in RUNS:
+        options_type = Explain[RUNS[args[0]]]
+        default = options_type(run=default_run_of(RUNS[args[0]], args[1:]))
+        options = parse(options_type, args[1:], f"bnmodes explain {args[0]}", default)
         spec, as_json = options.run.spec(), options.json
     else:
         run = parse(ExplainRun, args, "bnmodes explain")

@@ -3,6 +3,10 @@
 A game begins with 0 to 29 frames of no-op, the last of them FIRE where the game has that action;
 its first observation is three black frames and one picture. A life loss ends the learning episode
 only: the frame stack goes on, and the next life needs the agent's own FIRE.
+
+The name of a game with `-sticky` at its end is another setting of the same vector: each frame
+repeats the action before it with probability 0.25, nothing is pressed at the start, and a life
+loss ends nothing.
 """
 
 from typing import Any
@@ -28,6 +32,10 @@ ROM_IDS = {
 }
 """ale-py's name of a game by the literature's: `MsPacman` is `ms_pacman`."""
 
+STICKY = "-sticky"
+"""Ends the name of a game in the setting of the actor-critic study."""
+REPEAT_PROBABILITY = 0.25
+
 FRAME_SHAPE = (1, 84, 84)
 STACK = 4
 FRAME_SKIP = 4
@@ -39,12 +47,13 @@ class AtariVector:
 
     def __init__(self, game: str, num_envs: int, seed: int, threads: int = 1) -> None:
         self.num_envs = num_envs
+        sticky = game.endswith(STICKY)
         self._emulators = AtariVectorEnv(
-            ROM_IDS[game],
+            ROM_IDS[game.removesuffix(STICKY)],
             num_envs,
             num_threads=threads,
             max_num_frames_per_episode=MAX_FRAMES,
-            repeat_action_probability=0.0,
+            repeat_action_probability=REPEAT_PROBABILITY if sticky else 0.0,
             full_action_space=False,
             autoreset_mode="SameStep",
             img_height=FRAME_SHAPE[1],
@@ -53,12 +62,12 @@ class AtariVector:
             stack_num=STACK,
             frameskip=FRAME_SKIP,
             maxpool=True,
-            noop_max=30,
+            noop_max=0 if sticky else 30,
             # `episodic_life` would restart the game at each life loss; this one only tells.
             episodic_life=False,
-            life_loss_info=True,
+            life_loss_info=not sticky,
             reward_clipping=False,
-            use_fire_reset=True,
+            use_fire_reset=not sticky,
         )
         self.spec = EnvSpec(
             name=f"atari/{game}",

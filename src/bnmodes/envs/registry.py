@@ -1,4 +1,4 @@
-"""Environments by name: `minatar/breakout`, `atari/Pong`, `probe/chain`."""
+"""Environments by name: `minatar/breakout`, `atari/Pong`, `atari/Pong-sticky`, `probe/chain`."""
 
 import difflib
 from typing import NamedTuple
@@ -64,7 +64,7 @@ def _look_up(name: str) -> tuple[str, str]:
     known = {
         f"{family}/{game}".lower(): (family, game)
         for family, games in FAMILIES.items()
-        for game in games
+        for game in (*games, *(game + atari.STICKY for game in games if family == "atari"))
     }
     if name.lower() in known:
         return known[name.lower()]

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from bnmodes.envs.atari import STICKY
 from bnmodes.studies.spec import Arm, Study
 from bnmodes.training.spec import EvaluationConfig
 
@@ -160,4 +161,21 @@ E_PQN = replace(
     question="Do normalisation and head keep PQN's units alive and its features of high rank?",
 )
 
-STUDIES = (A, B, ONLINE_ALPHA, C, D, E_C51, E_PQN)
+F = Study(
+    name="paper-f",
+    question="Does BatchNorm with batch statistics over joined rows carry an actor-critic with a "
+    "Gumbel-Softmax policy, beside a strong one with LayerNorm and a plain one?",
+    arms=(
+        Arm("XQC", "bn-joined", "xqc"),
+        Arm("MR.Q", "ln", "mrq"),
+        Arm("TD3", "none", "td3"),
+    ),
+    games=tuple(game + STICKY for game in ATARI_26),
+    seeds=(0, 1, 2, 3, 4),
+    total_decisions=1_250_000,
+    record_every_decisions=10_000,
+    evaluation=EvaluationConfig(every_decisions=50_000, epsilon=0.0),
+    reference="TD3",
+)
+
+STUDIES = (A, B, ONLINE_ALPHA, C, D, E_C51, E_PQN, F)

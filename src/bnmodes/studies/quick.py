@@ -50,4 +50,24 @@ QUICK_C51 = Study(
     reference="C51",
 )
 
-STUDIES = (QUICK, QUICK_C51)
+QUICK_ACTOR_CRITICS = Study(
+    name="quick-actor-critics",
+    question="Study F's agents at MinAtar size, and CrossQ's argument: does a BatchNorm critic "
+    "need (s, a) and (s', a') in one batch, or will two batches, or stored moments, do?",
+    arms=(
+        Arm("XQC", "bn-joined", "xqc"),
+        Arm("XQC separate", "bn-separate", "xqc"),
+        Arm("XQC running", "bn-running", "xqc"),
+        Arm("CrossQ", "crossq", "xqc"),
+        Arm("MR.Q", "ln", "mrq"),
+        Arm("TD3", "none", "td3"),
+    ),
+    games=("minatar/breakout", "minatar/space_invaders"),
+    seeds=(0, 1, 2),
+    total_decisions=20_000,
+    record_every_decisions=1_000,
+    evaluation=EvaluationConfig(every_decisions=2_000, epsilon=0.0),
+    reference="TD3",
+)
+
+STUDIES = (QUICK, QUICK_C51, QUICK_ACTOR_CRITICS)

@@ -1,0 +1,298 @@
+"""What TD3, XQC and MR.Q share: twin critics on rows of a declared population, a policy on the
+critic's features, their settings, and the agent around the updates."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from bnmodes.agents.base import (
+    Means,
+    forward_as,
+    load_optimizer_state,
+    optimizer_state,
+    require_above_zero,
+    require_between,
+    require_finite,
+)
+from bnmodes.envs.base import EnvSpec, Step
+from bnmodes.networks_actor_critic import Critic
+from bnmodes.norm import ModedModule
+from bnmodes.protocol import Params, Protocol, Role, Setting
+from bnmodes.relaxed_actions import gumbel_softmax, noisy_action, one_hot
+from bnmodes.replay import Replay
+from bnmodes.streams import numpy_stream, torch_stream
+
+StateAction = tuple[Tensor, Tensor]
+
+
+def critic_as(
+    role: Role,
+    protocol: Protocol,
+    critics: Mapping[Params, Critic],
+    now: StateAction,
+    following: StateAction,
+) -> Float[Tensor, "2 B outputs"]:
+    """Of (s, a) to predict, of (s′, a′) to bootstrap, within the rows that the role declares.
+
+    In the joined population [s; s′] × [a; a′] go through as one batch of 2B rows, and the role
+    keeps its half: both halves are normalised by the moments of both.
+    """
+    own = following if role == "bootstrap" else now
+    if getattr(protocol, role).population != "joined":
+        return forward_as(role, protocol, critics, own)
+    both = tuple(torch.cat(parts) for parts in zip(now, following, strict=True))
+    first, second = forward_as(role, protocol, critics, both).chunk(2, dim=1)
+    return second if role == "bootstrap" else first
+
+
+@torch.no_grad()
+def move_towards(target: Iterable[Tensor], online: Iterable[Tensor], weight: float) -> None:
+    """Polyak averaging: target ← (1 − weight)·target + weight·online."""
+    torch._foreach_lerp_(list(target), list(online), weight)
+
+
+@dataclass(frozen=True)
+class ActorCriticConfig:
+    """The settings that all three have; the defaults are the study's for Atari."""
+
+    protocol: Protocol
+    """Parameters, rows, statistics and writes of each forward."""
+    num_envs: int = 1
+    """Environments that act side by side (number)."""
+    updates_per_decision: float = 1.0
+    """UTD: critic updates for each decision."""
+    batch_size: int = 256
+    """Transitions in a minibatch (number)."""
+    gamma: float = 0.99
+    """Discount of one decision."""
+    replay_capacity: int = 1_000_000
+    """Newest transitions kept (number)."""
+    learning_starts_decisions: int = 10_000
+    """Decisions taken at random before the first update."""
+    temperature: float = 10.0
+    """Of the Gumbel-Softmax policy: the higher, the nearer its actions are to uniform."""
+    exploration_noise: float = 0.1
+    """Standard deviation of the noise on a relaxed action that is played."""
+    target_noise: float = 0.1
+    """Standard deviation of the noise on a relaxed action that is bootstrapped from."""
+    target_noise_clip: float = 0.25
+    """Largest size of that noise."""
+    evaluate_sampled: bool = False
+    """Evaluate with a sample of the policy instead of its most likely action."""
+
+    @property
+    def env_rows(self) -> int:
+        return self.num_envs
+
+    def memory_bytes(self, env: EnvSpec) -> int:
+        return Replay(env, self.num_envs, self.replay_capacity).nbytes
+
+    def rehearsal(self) -> "ActorCriticConfig":
+        """The same work from the first decisions on, to measure how long it takes."""
+        return replace(self, replay_capacity=1_000, learning_starts_decisions=0)
+
+    def setting(self, evaluation_rows: int) -> Setting:
+        obs, following = {"replay-obs": self.batch_size}, {"replay-next-obs": self.batch_size}
+        joined = {"joined": 2 * self.batch_size} if self.has_batchnorm else {}
+        return Setting(
+            rows={
+                "predict": obs | joined,
+                "bootstrap": following | joined,
+                "act": {"acting": self.num_envs},
+                "evaluate": {"evaluation": evaluation_rows},
+                "improve": obs,
+                "improve_critic": obs,
+                "bootstrap_actor": following,
+            },
+            has_target=True,
+            has_batchnorm=self.has_batchnorm,
+        )
+
+    @property
+    def has_batchnorm(self) -> bool:
+        return False
+
+    def warnings(self, total_decisions: int) -> list[str]:
+        """What is allowed, but probably not meant."""
+        if total_decisions > self.learning_starts_decisions:
+            return []
+        return [
+            f"learning starts at decision {self.learning_starts_decisions:,}, after the end of "
+            "this run (--learning-starts-decisions)"
+        ]
+
+    def validate(self, evaluation_rows: int) -> None:
+        require_finite(self)
+        require_between(
+            self,
+            num_envs=(1, math.inf),
+            batch_size=(1, math.inf),
+            learning_starts_decisions=(0, math.inf),
+            replay_capacity=(max(self.batch_size, self.num_envs), math.inf),
+            gamma=(0, 1),
+            exploration_noise=(0, math.inf),
+            target_noise=(0, math.inf),
+            target_noise_clip=(0, math.inf),
+        )
+        require_above_zero(self, "updates_per_decision", "temperature")
+        self.protocol.validate(self.setting(evaluation_rows))
+
+
+class ActorCritic:
+    """The agent around the updates: acting, replay, counters and state.
+
+    A subclass builds the networks and optimizers and writes `_update`. A policy reads the features
+    of the critic's encoder; only the critic's loss trains that one.
+    """
+
+    def __init__(
+        self,
+        config: ActorCriticConfig,
+        env: EnvSpec,
+        seed: int,
+        total_decisions: int,
+        critics: dict[Params, Critic],
+        actors: dict[Params, ModedModule],
+        optimizers: dict[str, torch.optim.Optimizer],
+        metrics: tuple[str, ...],
+    ):
+        self.config = config
+        self.num_actions = env.num_actions
+        self.seed = seed
+        self.total_decisions = total_decisions
+        self.decisions = 0
+        self.updates = 0
+        self.critics, self.actors = critics, actors
+        self.encoders = {params: critic.encoder for params, critic in critics.items()}
+        self.heads = {params: critic.heads for params, critic in critics.items()}
+        self.networks = {f"{params}_critic": critic for params, critic in critics.items()}
+        self.networks |= {f"{params}_actor": actor for params, actor in actors.items()}
+        self.optimizers = optimizers
+        self.means = Means(metrics)
+        self.replay = Replay(env, config.num_envs, config.replay_capacity)
+        self.action_stream = numpy_stream(seed, "exploration")
+        self.replay_stream = numpy_stream(seed, "replay")
+        self.policy_stream = torch_stream(seed, "policy")
+        self._evaluation_stream: tuple[int, torch.Generator] | None = None
+
+    def begin(self, obs: np.ndarray) -> None:
+        self.replay.begin(obs)
+
+    @torch.no_grad()
+    def act(self, obs: np.ndarray) -> np.ndarray:
+        if self.decisions < self.config.learning_starts_decisions:
+            return self.action_stream.integers(self.num_actions, size=len(obs))
+        relaxed = self._relaxed(self._logits("act", torch.from_numpy(obs)))
+        return noisy_action(relaxed, self.config.exploration_noise, self.policy_stream).numpy()
+
+    @torch.no_grad()
+    def greedy(self, obs: np.ndarray) -> np.ndarray:
+        logits = self._logits("evaluate", torch.from_numpy(obs))
+        if self.config.evaluate_sampled:
+            logits = gumbel_softmax(logits, self.config.temperature, self._evaluation_noise())
+        return logits.argmax(-1).numpy()
+
+    def _evaluation_noise(self) -> torch.Generator:
+        """Begun anew at each evaluation, so that it depends on nothing but the decision."""
+        if self._evaluation_stream is None or self._evaluation_stream[0] != self.decisions:
+            stream = torch_stream(self.seed, f"evaluation policy {self.decisions}")
+            self._evaluation_stream = (self.decisions, stream)
+        return self._evaluation_stream[1]
+
+    def observe(self, actions: np.ndarray, step: Step) -> None:
+        self.replay.add(actions, step.reward, step)
+        self.decisions += len(actions)
+
+    def learn(self) -> None:
+        now, before = self.decisions, self.decisions - self.config.num_envs
+        if now <= self.config.learning_starts_decisions:
+            return
+        for _ in range(self._updates_by(now) - self._updates_by(before)):
+            self._update()
+
+    def _updates_by(self, decision: int) -> int:
+        return math.floor(decision * self.config.updates_per_decision + 1e-6)
+
+    def _update(self) -> None:
+        raise NotImplementedError
+
+    def _logits(self, role: Role, obs: Tensor) -> Float[Tensor, "B actions"]:
+        features = forward_as(role, self.config.protocol, self.encoders, obs)
+        return forward_as(role, self.config.protocol, self.actors, features)
+
+    def _relaxed(self, logits: Tensor) -> Float[Tensor, "B actions"]:
+        return gumbel_softmax(logits, self.config.temperature, self.policy_stream)
+
+    def _next_action(self, next_obs: Tensor) -> Float[Tensor, "B actions"]:
+        """One-hot, by the bootstrap's policy with its clipped noise."""
+        config, relaxed = self.config, self._relaxed(self._logits("bootstrap_actor", next_obs))
+        action = noisy_action(
+            relaxed, config.target_noise, self.policy_stream, config.target_noise_clip
+        )
+        return one_hot(action, self.num_actions)
+
+    def _critic(
+        self, role: Role, now: StateAction, following: StateAction
+    ) -> Float[Tensor, "2 B outputs"]:
+        return critic_as(role, self.config.protocol, self.critics, now, following)
+
+    def _judged_policy(self, obs: Tensor) -> tuple[Tensor, Float[Tensor, "B actions"]]:
+        """What the critics say of the policy's relaxed actions, [2, B, outputs], and its logits."""
+        protocol = self.config.protocol
+        with torch.no_grad():
+            features = forward_as("improve_critic", protocol, self.encoders, obs)
+        logits = forward_as("improve", protocol, self.actors, features)
+        rows = (features, self._relaxed(logits))
+        return forward_as("improve_critic", protocol, self.heads, rows), logits
+
+    def take_metrics(self) -> dict[str, float]:
+        return self.means.take() | {"updates": float(self.updates)}
+
+    def diagnose(self, obs: np.ndarray, rng: np.random.Generator) -> dict[str, float]:
+        """Nothing is measured inside these networks yet."""
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "decisions": self.decisions,
+            "updates": self.updates,
+            "networks": {name: dict(net.state_dict()) for name, net in self.networks.items()},
+            "optimizers": {name: optimizer_state(o) for name, o in self.optimizers.items()},
+            "replay": self.replay.state(),
+            "action_stream": self.action_stream.bit_generator.state,
+            "replay_stream": self.replay_stream.bit_generator.state,
+            "policy_stream": self.policy_stream.get_state(),
+            "means": self.means.state(),
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        self.decisions, self.updates = state["decisions"], state["updates"]
+        self.load_networks(state["networks"])
+        for name, optimizer in self.optimizers.items():
+            load_optimizer_state(optimizer, state["optimizers"][name])
+        self.replay.load_state(state["replay"])
+        self.action_stream.bit_generator.state = state["action_stream"]
+        self.replay_stream.bit_generator.state = state["replay_stream"]
+        self.policy_stream.set_state(state["policy_stream"])
+        self.means.load_state(state["means"])
+        self._evaluation_stream = None
+
+    def load_networks(self, networks: dict[str, Any]) -> None:
+        for name, network in self.networks.items():
+            network.load_state_dict(networks[name])
+
+
+def descend(optimizer: torch.optim.Optimizer, loss: Tensor, clip: float | None = None) -> None:
+    """One step on the optimizer's own parameters, whatever else the loss depends on."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    optimizer.zero_grad()
+    loss.backward(inputs=parameters)
+    if clip is not None:
+        nn.utils.clip_grad_norm_(parameters, clip)
+    optimizer.step()

@@ -1,0 +1,286 @@
+"""MR.Q on discrete actions: model-free values on an embedding that is learnt by modelling.
+
+The embedding is trained to predict, over an unrolled horizon, its own next state, the reward and
+the end of the game, in bursts between which it stands still; critics and policy read it and send no
+gradient into it.
+"""
+
+import math
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bnmodes.agents.actor_critic import ActorCritic, ActorCriticConfig, descend
+from bnmodes.agents.base import Means, require_above_zero, require_between
+from bnmodes.envs.base import EnvSpec, Step
+from bnmodes.errors import UsageError
+from bnmodes.networks_actor_critic import (
+    Critic,
+    DenseNetwork,
+    Encoder,
+    dense_row_norm,
+    initialise,
+)
+from bnmodes.networks_mrq import EmbeddedHeads, ModelHead, StateActionEmbedding
+from bnmodes.priorities import Priorities
+from bnmodes.protocol import Mode, Protocol, preset
+from bnmodes.relaxed_actions import one_hot
+from bnmodes.replay import Index
+from bnmodes.replay_sequences import Sequences, gather_sequences, n_step_return, shifted
+from bnmodes.reward_scale import mean_absolute_reward
+from bnmodes.streams import torch_stream
+from bnmodes.targets import cross_entropy
+from bnmodes.two_hot import TwoHot
+
+EACH_ROW_ALONE = Mode(statistics="none")
+
+
+@dataclass(frozen=True)
+class MRQConfig(ActorCriticConfig):
+    """Every setting of the agent. The defaults are the study's for Atari."""
+
+    protocol: Protocol = field(default_factory=lambda: preset("mrq/none"))
+    """Parameters, rows, statistics and writes of each forward."""
+    torso: Literal["mrq", "minatar"] = "mrq"
+    """Hidden layers of the encoder: four convolutions and dense 512, or one and dense 128."""
+    hidden_units: int = 512
+    """Units of every other hidden layer, and of the embedding of state and action (number)."""
+    action_units: int = 256
+    """Units of an action's embedding (number)."""
+    target_noise_clip: float = 0.15
+    """Largest size of the noise on a relaxed action that is bootstrapped from."""
+    return_steps: int = 3
+    """Rewards in a value target before it bootstraps (decisions)."""
+    unroll_steps: int = 5
+    """Horizon of the encoder's loss (decisions)."""
+    target_period_updates: int = 250
+    """Updates between hard copies to the targets, and encoder updates done then (number)."""
+    encoder_learning_rate: float = 1e-4
+    """AdamW's step size for encoder, embedding and model."""
+    value_learning_rate: float = 3e-4
+    """AdamW's step size for the critics."""
+    policy_learning_rate: float = 3e-4
+    """AdamW's step size for the policy."""
+    weight_decay: float = 1e-4
+    """AdamW's weight decay, for all of them."""
+    value_gradient_clip: float = 20.0
+    """Largest global norm of the critics' gradient."""
+    dynamics_weight: float = 1.0
+    """Of the next state's embedding in the encoder's loss."""
+    reward_weight: float = 0.1
+    """Of the reward in the encoder's loss."""
+    terminal_weight: float = 0.1
+    """Of the end of a game in the encoder's loss, once one was seen."""
+    logit_penalty: float = 1e-5
+    """Of the mean squared logit in the policy's loss."""
+    shift_pixels: int = 4
+    """Largest random shift of the pictures that are learnt from (pixels)."""
+
+    def memory_bytes(self, env: EnvSpec) -> int:
+        return super().memory_bytes(env) + 4 * self.replay_capacity
+
+    def rehearsal(self) -> "MRQConfig":
+        """With one encoder update at each update, instead of all of them at once."""
+        return replace(super().rehearsal(), target_period_updates=1)
+
+    def notes(self) -> list[str]:
+        """What the protocol's table cannot say."""
+        period = self.target_period_updates
+        return [
+            f"Every {period} updates the targets of encoder, critics and policy get the online "
+            f"parameters, and then the encoder {period} updates of its own.",
+            f"The encoder's loss unrolls {self.unroll_steps} steps; its forwards are of single "
+            "rows, as all here.",
+            "Values are in units of the replay's mean |reward|, measured at each copy.",
+        ]
+
+    def validate(self, evaluation_rows: int) -> None:
+        super().validate(evaluation_rows)
+        whole = ("hidden_units", "action_units", "return_steps", "unroll_steps")
+        weights = ("weight_decay", "dynamics_weight", "reward_weight", "terminal_weight")
+        require_between(
+            self,
+            **dict.fromkeys(whole, (1, math.inf)),
+            **dict.fromkeys(weights, (0, math.inf)),
+            target_period_updates=(1, math.inf),
+            logit_penalty=(0, math.inf),
+            shift_pixels=(0, math.inf),
+        )
+        rates = ("encoder_learning_rate", "value_learning_rate", "policy_learning_rate")
+        require_above_zero(self, *rates, "value_gradient_clip")
+
+
+ARMS = ("ln",)
+
+
+def mrq_config(arm: str, env_family: str) -> MRQConfig:
+    """The configuration for a family of games; its LayerNorm is part of it, so there is one arm."""
+    if arm not in ARMS:
+        raise UsageError(f"arm '{arm}' is unknown: choose one of {', '.join(ARMS)}.")
+    config = MRQConfig()
+    if env_family != "atari":
+        # Two processor cores want a smaller network and batch; ten pixels leave none to shift.
+        config = replace(
+            config,
+            torso="minatar",
+            hidden_units=128,
+            action_units=32,
+            batch_size=64,
+            replay_capacity=100_000,
+            learning_starts_decisions=1_000,
+            shift_pixels=0,
+        )
+    return config
+
+
+class MRQ(ActorCritic):
+    """One agent: encoder, critics and policy, their copied targets, a model, and replay."""
+
+    def __init__(self, config: MRQConfig, env: EnvSpec, seed: int, total_decisions: int):
+        units = config.hidden_units
+        encoder = Encoder(
+            env.obs_shape,
+            config.torso,
+            env.pixel_scale,
+            pixel_offset=-0.5 if config.torso == "mrq" else 0.0,  # MinAtar's planes are binary
+            norm=dense_row_norm,
+            activation=F.elu,
+        )
+        embedding = StateActionEmbedding(encoder.units, env.num_actions, config.action_units, units)
+        critic = Critic(encoder, EmbeddedHeads(embedding, units))
+        actor = DenseNetwork(encoder.units, [units] * 2, env.num_actions, dense_row_norm)
+        self.reward_bins = TwoHot()
+        self.model = ModelHead(units, encoder.units, self.reward_bins.bins)
+        rng = torch_stream(seed, "network")
+        for network in (critic, actor, self.model):
+            initialise(network, "xavier", rng)
+
+        def optimizer(learning_rate: float, *parts: torch.nn.Module) -> torch.optim.Optimizer:
+            parameters = [p for part in parts for p in part.parameters()]
+            decay = config.weight_decay
+            return torch.optim.AdamW(parameters, learning_rate, weight_decay=decay, fused=True)
+
+        super().__init__(
+            config,
+            env,
+            seed,
+            total_decisions,
+            critics={"online": critic, "target": deepcopy(critic).requires_grad_(False)},
+            actors={"online": actor, "target": deepcopy(actor).requires_grad_(False)},
+            optimizers={
+                "encoder": optimizer(config.encoder_learning_rate, encoder, embedding, self.model),
+                "value": optimizer(config.value_learning_rate, critic.heads.twins),
+                "actor": optimizer(config.policy_learning_rate, actor),
+            },
+            metrics=("loss", "predict_q", "bootstrap_q"),
+        )
+        self.networks["model"] = self.model
+        self.model_means = Means(("model_loss",))
+        self.priorities = Priorities(self.replay)
+        self.reward_scale = self.target_reward_scale = 1.0
+        self.termination_seen = False
+
+    def observe(self, actions: np.ndarray, step: Step) -> None:
+        super().observe(actions, step)
+        self.priorities.added()
+        self.termination_seen |= bool(step.terminated.any())
+
+    def _update(self) -> None:
+        if self.updates % self.config.target_period_updates == 0:
+            self._renew_targets()
+            for _ in range(self.config.target_period_updates):
+                self._model()
+        lane, transition, sequences = self._sample(self.config.return_steps)
+        td_error = self._learn_values(sequences)
+        self.priorities.update(lane, transition, td_error)
+        self._improve(sequences.observation(0))
+        self.updates += 1
+
+    def _renew_targets(self) -> None:
+        for pair in (self.critics, self.actors):
+            pair["target"].load_state_dict(pair["online"].state_dict())
+        measured = mean_absolute_reward(self.replay)
+        # Before the first update no value has a unit yet.
+        self.target_reward_scale = self.reward_scale if self.updates else measured
+        self.reward_scale = measured
+
+    def _sample(self, steps: int) -> tuple[Index, Index, Sequences]:
+        lane, transition = self.priorities.sample(self.config.batch_size, self.replay_stream)
+        sequences = gather_sequences(self.replay, lane, transition, steps)
+        frames = shifted(sequences.frames, self.config.shift_pixels, self.replay_stream)
+        return lane, transition, replace(sequences, frames=frames)
+
+    def _model(self) -> None:
+        """One encoder update: predictions fed forward, each compared with what came."""
+        config = self.config
+        _, _, sequences = self._sample(config.unroll_steps)
+        steps = range(config.unroll_steps)
+        online = self.critics["online"]
+        with torch.no_grad():
+            came = torch.cat([sequences.observation(step + 1) for step in steps])
+            came = self.encoders["target"](came, EACH_ROW_ALONE).chunk(len(steps))
+            rewards = self.reward_bins.encode(sequences.reward)  # [B, steps, bins]
+        state = online.encoder(sequences.observation(0), EACH_ROW_ALONE)
+        loss = torch.zeros(())
+        for step in steps:
+            action = one_hot(sequences.action[:, step], self.num_actions)
+            embedded = online.heads.embedding((state, action), EACH_ROW_ALONE)
+            predicted = self.model(embedded)
+            state = predicted.next_state
+            terminated = sequences.terminated[:, step].float()
+            each = (
+                config.dynamics_weight * (state - came[step]).square().mean(1)
+                + config.reward_weight * cross_entropy(rewards[:, step], predicted.reward_logits)
+                + config.terminal_weight
+                * self.termination_seen
+                * (predicted.terminated - terminated).square()
+            )
+            loss = loss + (each * sequences.exists[:, step]).mean()
+        descend(self.optimizers["encoder"], loss)
+        self.model_means.add(loss.detach())
+
+    def _learn_values(self, sequences: Sequences) -> np.ndarray:
+        """The larger |δ| of the two critics, for each row."""
+        first, last = sequences.observation(0), sequences.last_successor()
+        now = (first, one_hot(sequences.action[:, 0], self.num_actions))
+        with torch.no_grad():
+            rewards, discount = n_step_return(sequences, self.config.gamma)
+            following = (last, self._next_action(last))
+            next_q = self._critic("bootstrap", now, following).squeeze(-1)  # [2, B]
+            next_value = next_q.amin(0) * self.target_reward_scale
+            target = (rewards + discount * next_value) / self.reward_scale
+        q = self._critic("predict", now, following).squeeze(-1)
+        loss = F.huber_loss(q, target.expand_as(q))
+        descend(self.optimizers["value"], loss, clip=self.config.value_gradient_clip)
+        self.means.add(loss.detach(), q.detach().mean(), next_q.mean())
+        return (q.detach() - target).abs().amax(0).numpy()
+
+    def _improve(self, obs: Tensor) -> None:
+        q, logits = self._judged_policy(obs)
+        penalty = self.config.logit_penalty * logits.square().mean()
+        descend(self.optimizers["actor"], penalty - q.mean())
+
+    def take_metrics(self) -> dict[str, float]:
+        scale = {"reward_scale": self.reward_scale}
+        return super().take_metrics() | self.model_means.take() | scale
+
+    def state(self) -> dict[str, Any]:
+        return super().state() | {
+            "priorities": self.priorities.state(),
+            "reward_scale": self.reward_scale,
+            "target_reward_scale": self.target_reward_scale,
+            "termination_seen": self.termination_seen,
+            "model_means": self.model_means.state(),
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        super().load_state(state)
+        self.priorities.load_state(state["priorities"])
+        self.model_means.load_state(state["model_means"])
+        for name in ("reward_scale", "target_reward_scale", "termination_seen"):
+            setattr(self, name, state[name])

@@ -1,0 +1,143 @@
+"""TD3 on discrete actions: twin critics, a delayed Gumbel-Softmax policy, averaged targets."""
+
+import math
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import torch
+
+from bnmodes.agents.actor_critic import ActorCritic, ActorCriticConfig, descend, move_towards
+from bnmodes.agents.base import require_above_zero, require_between
+from bnmodes.envs.base import EnvSpec
+from bnmodes.errors import UsageError
+from bnmodes.networks_actor_critic import Critic, DenseNetwork, Encoder, TwinHeads, initialise
+from bnmodes.protocol import Protocol, preset
+from bnmodes.relaxed_actions import one_hot
+from bnmodes.reward_scale import mean_absolute_reward
+from bnmodes.streams import torch_stream
+
+
+@dataclass(frozen=True)
+class TD3Config(ActorCriticConfig):
+    """Every setting of the agent. The defaults are the study's for Atari."""
+
+    protocol: Protocol = field(default_factory=lambda: preset("td3/none"))
+    """Parameters, rows, statistics and writes of each forward."""
+    torso: Literal["nature", "minatar"] = "nature"
+    """Hidden layers of the encoder: three convolutions and dense 512, or one and dense 128."""
+    hidden_units: int = 512
+    """Units in each of the two hidden layers of the policy and of each critic (number)."""
+    learning_rate: float = 3e-4
+    """Adam's step size, for critics and policy."""
+    target_weight: float = 0.005
+    """Share of the online parameters in the target's, at each policy update."""
+    policy_delay: int = 2
+    """Critic updates for each update of policy and targets (number)."""
+    reward_scale_period_updates: int = 250
+    """Updates between two measurements of the mean |reward| that rewards are divided by."""
+
+    def notes(self) -> list[str]:
+        """What the protocol's table cannot say."""
+        return [
+            f"The targets of encoder, critics and policy move by {self.target_weight:g} towards "
+            f"the online ones at every {self.policy_delay} updates.",
+            "Rewards are divided by the replay's mean |reward|, measured every "
+            f"{self.reward_scale_period_updates} updates.",
+        ]
+
+    def validate(self, evaluation_rows: int) -> None:
+        super().validate(evaluation_rows)
+        require_between(
+            self,
+            hidden_units=(1, math.inf),
+            policy_delay=(1, math.inf),
+            reward_scale_period_updates=(1, math.inf),
+            target_weight=(0, 1),
+        )
+        require_above_zero(self, "learning_rate")
+
+
+ARMS = ("none",)
+
+
+def td3_config(arm: str, env_family: str) -> TD3Config:
+    """The configuration for a family of games; without normalisation there is one arm."""
+    if arm not in ARMS:
+        raise UsageError(f"arm '{arm}' is unknown: choose one of {', '.join(ARMS)}.")
+    config = TD3Config()
+    if env_family != "atari":
+        # Two processor cores want a smaller network and batch.
+        config = replace(
+            config,
+            torso="minatar",
+            hidden_units=128,
+            batch_size=64,
+            replay_capacity=100_000,
+            learning_starts_decisions=1_000,
+        )
+    return config
+
+
+class TD3(ActorCritic):
+    """One agent: critic and policy, their averaged targets, replay, and counters."""
+
+    def __init__(self, config: TD3Config, env: EnvSpec, seed: int, total_decisions: int):
+        encoder = Encoder(env.obs_shape, config.torso, env.pixel_scale)
+        widths = [config.hidden_units] * 2
+        inputs = encoder.units + env.num_actions
+        critic = Critic(encoder, TwinHeads(lambda: DenseNetwork(inputs, widths, 1)))
+        actor = DenseNetwork(encoder.units, widths, env.num_actions)
+        rng = torch_stream(seed, "network")
+        for network in (critic, actor):
+            initialise(network, "kaiming", rng)
+        super().__init__(
+            config,
+            env,
+            seed,
+            total_decisions,
+            critics={"online": critic, "target": deepcopy(critic).requires_grad_(False)},
+            actors={"online": actor, "target": deepcopy(actor).requires_grad_(False)},
+            optimizers={
+                name: torch.optim.Adam(network.parameters(), lr=config.learning_rate, fused=True)
+                for name, network in (("critic", critic), ("actor", actor))
+            },
+            metrics=("loss", "predict_q", "bootstrap_q"),
+        )
+        self.reward_scale = 1.0
+
+    def _update(self) -> None:
+        config = self.config
+        if self.updates % config.reward_scale_period_updates == 0:
+            self.reward_scale = mean_absolute_reward(self.replay)
+        batch = self.replay.sample(config.batch_size, self.replay_stream)
+        now = (batch.obs, one_hot(batch.action, self.num_actions))
+        with torch.no_grad():
+            following = (batch.next_obs, self._next_action(batch.next_obs))
+            next_q = self._critic("bootstrap", now, following).squeeze(-1)  # [2, B]
+            discount = config.gamma * (~batch.terminated).float()
+            target = batch.reward / self.reward_scale + discount * next_q.amin(0)
+        q = self._critic("predict", now, following).squeeze(-1)
+        loss = (q - target).square().mean(1).sum()
+        descend(self.optimizers["critic"], loss)
+        self.updates += 1
+        if self.updates % config.policy_delay == 0:
+            self._improve(batch.obs)
+        self.means.add(loss.detach(), q.detach().mean(), next_q.mean())
+
+    def _improve(self, obs: torch.Tensor) -> None:
+        q, _ = self._judged_policy(obs)
+        descend(self.optimizers["actor"], -q[0].mean())
+        for pair in (self.critics, self.actors):
+            parameters = (pair[params].parameters() for params in ("target", "online"))
+            move_towards(*parameters, self.config.target_weight)
+
+    def take_metrics(self) -> dict[str, float]:
+        return super().take_metrics() | {"reward_scale": self.reward_scale}
+
+    def state(self) -> dict[str, Any]:
+        return super().state() | {"reward_scale": self.reward_scale}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        super().load_state(state)
+        self.reward_scale = state["reward_scale"]

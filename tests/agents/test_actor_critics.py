@@ -1,0 +1,341 @@
+"""What TD3, XQC and MR.Q share, and what is special to TD3 and XQC."""
+
+import numpy as np
+import pytest
+import torch
+
+from actor_critic_agents import ARM, build, fill, play
+from bnmodes.agents.actor_critic import move_towards
+from bnmodes.agents.base import forward_as
+from bnmodes.agents.mrq import mrq_config
+from bnmodes.agents.td3 import td3_config
+from bnmodes.agents.xqc import ARMS, xqc_config
+from bnmodes.envs.probe import PROBES
+from bnmodes.errors import UsageError
+from bnmodes.protocol import preset
+from bnmodes.relaxed_actions import one_hot
+
+AGENTS = tuple(ARM)
+
+
+def copied(tensors) -> list[torch.Tensor]:
+    return [tensor.clone() for tensor in tensors]
+
+
+def equal(a, b) -> bool:
+    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize(("utd", "num_envs"), [(0.5, 1), (2.0, 1), (1.0, 4)])
+def test_updates_per_decision_are_counted_after_the_start(name, utd, num_envs):
+    agent, games = build(name, updates_per_decision=utd, num_envs=num_envs)
+    play(agent, games, decisions=40)
+    assert agent.updates == 20 * utd
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_actions_are_random_before_learning_starts_and_the_policys_after(name):
+    agent, games = build(name, "probe/bandit", num_envs=300)
+    obs = games.reset()
+    assert np.bincount(agent.act(obs), minlength=3).min() > 60
+    with torch.no_grad():
+        agent.actors["online"].head.bias += torch.tensor([0.0, 0.0, 100.0])
+    agent.decisions = 20
+    assert (agent.greedy(obs) == 2).all()
+    # e^10 to 1 in the relaxed action; noise of 0.1 seldom makes up for a distance of 1.
+    assert np.mean(agent.act(obs) == 2) > 0.99
+    with torch.no_grad():
+        agent.actors["online"].head.bias -= torch.tensor([0.0, 0.0, 97.0])
+    assert np.bincount(agent.act(obs), minlength=3).min() > 10, "near-uniform at temperature 10"
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_evaluation_takes_the_likeliest_action_or_a_sample_and_changes_nothing(name):
+    agent, games = build(name, "probe/bandit", num_envs=300)
+    obs = games.reset()
+    (likeliest,) = set(agent.greedy(obs).tolist())
+    with torch.no_grad():
+        assert agent._logits("evaluate", torch.from_numpy(obs[:1])).argmax() == likeliest
+    sampled, _ = build(name, "probe/bandit", num_envs=300, evaluate_sampled=True)
+    before = sampled.policy_stream.get_state()
+    first, second = sampled.greedy(obs), sampled.greedy(obs)
+    assert len(set(first.tolist())) > 1
+    assert (first != second).any()
+    sampled.load_state(sampled.state())
+    np.testing.assert_array_equal(sampled.greedy(obs), first)
+    for each in (agent, sampled):
+        assert torch.equal(each.policy_stream.get_state(), before)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_rewards_are_stored_raw(name):
+    agent, games = build(name, "probe/truncation")
+    fill(agent, games, 3)
+    assert agent.replay.sample(4, np.random.default_rng(0)).reward.tolist() == [0.5] * 4
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_metrics_are_means_over_the_updates_since_the_last(name):
+    agent, games = build(name)
+    assert agent.take_metrics()["updates"] == 0
+    play(agent, games, decisions=60)
+    metrics = agent.take_metrics()
+    assert {"loss", "predict_q", "bootstrap_q", "reward_scale"} <= metrics.keys()
+    assert np.isfinite(list(metrics.values())).all()
+    assert "loss" not in agent.take_metrics()
+
+
+def test_averaging_is_towards_the_online_network():
+    target, online = [torch.tensor([1.0, 2.0])], [torch.tensor([3.0, -2.0])]
+    move_towards(target, online, 0.25)
+    assert target[0].tolist() == [1.5, 1.0]
+    move_towards(target, online, 1.0)
+    assert equal(target, online)
+    move_towards(target, [torch.tensor([9.0, 9.0])], 0.0)
+    assert equal(target, online)
+
+
+def test_td3_moves_policy_and_targets_at_every_second_update():
+    agent, games = build("td3", target_weight=0.1)
+    fill(agent, games, 30)
+    networks = {name: copied(net.parameters()) for name, net in agent.networks.items()}
+    agent._update()
+    for name in ("target_critic", "target_actor", "online_actor"):
+        assert equal(agent.networks[name].parameters(), networks[name])
+    assert not equal(agent.networks["online_critic"].parameters(), networks["online_critic"])
+    agent._update()
+    for part in ("critic", "actor"):
+        for old, online, target in zip(
+            networks[f"target_{part}"],
+            agent.networks[f"online_{part}"].parameters(),
+            agent.networks[f"target_{part}"].parameters(),
+            strict=True,
+        ):
+            torch.testing.assert_close(target, 0.9 * old + 0.1 * online)
+    assert not equal(agent.networks["online_actor"].parameters(), networks["online_actor"])
+
+
+def test_td3s_policy_trains_no_encoder_and_no_critic():
+    agent, games = build("td3")
+    fill(agent, games, 30)
+    before = copied(agent.critics["online"].parameters())
+    agent._improve(agent.replay.sample(16, agent.replay_stream).obs)
+    assert equal(agent.critics["online"].parameters(), before)
+
+
+def test_td3s_target_is_the_lower_critic_of_the_noisy_next_action(monkeypatch):
+    agent, games = build("td3", target_noise=0.3, target_noise_clip=0.05)
+    fill(agent, games, 60)
+    stream, policy = agent.replay_stream.bit_generator.state, agent.policy_stream.get_state()
+    batch = agent.replay.sample(16, agent.replay_stream)
+    with torch.no_grad():
+        next_action = agent._next_action(batch.next_obs)
+        alone = agent.config.protocol.bootstrap
+        next_q = agent.critics["target"]((batch.next_obs, next_action), alone)[..., 0]
+        q = agent.critics["online"]((batch.obs, one_hot(batch.action, 3)), alone)[..., 0]
+    expected = 0.0
+    scale = np.abs(agent.replay.reward[:60]).mean() or 1.0
+    for row in range(16):
+        target = batch.reward[row] / scale
+        if not batch.terminated[row]:
+            target += 0.99 * min(next_q[0, row], next_q[1, row])
+        expected += ((q[0, row] - target) ** 2 + (q[1, row] - target) ** 2) / 16
+    agent.replay_stream.bit_generator.state = stream
+    agent.policy_stream.set_state(policy)
+    agent._update()
+    assert agent.take_metrics()["loss"] == pytest.approx(expected.item(), rel=1e-4)
+    assert batch.terminated.any()
+
+
+@pytest.mark.parametrize(("arm", "follow"), [("bn-joined", False), ("bn-running", True)])
+def test_xqcs_target_averages_parameters_and_moments_only_where_they_are_read(arm, follow):
+    agent, games = build("xqc", arm=arm, target_weight=0.1)
+    fill(agent, games, 30)
+    target, online = agent.critics["target"], agent.critics["online"]
+    parameters, moments = copied(target.parameters()), copied(target.buffers())
+    agent._update()
+    for old, new, now in zip(parameters, online.parameters(), target.parameters(), strict=True):
+        torch.testing.assert_close(now, 0.9 * old + 0.1 * new)
+    assert equal(target.buffers(), moments) is not follow
+    if follow:
+        for old, new, now in zip(moments, online.buffers(), target.buffers(), strict=True):
+            torch.testing.assert_close(now, 0.9 * old + 0.1 * new)
+
+
+def test_every_kernel_of_xqc_stays_on_the_sphere_and_biases_are_free():
+    agent, games = build("xqc")
+    play(agent, games, decisions=60)
+    for network in (agent.critics["online"], agent.actors["online"]):
+        layers = [m for m in network.modules() if isinstance(m, torch.nn.Linear | torch.nn.Conv2d)]
+        assert len(layers) >= 2
+        for layer in layers:
+            norms = layer.weight.flatten(1).norm(dim=1)
+            torch.testing.assert_close(norms, torch.ones_like(norms))
+    assert agent.actors["online"].head.bias.abs().max() > 0
+    assert all(twin.head.bias.abs().max() > 0 for twin in agent.heads["online"].twins)
+
+
+def test_xqcs_policy_waits_and_its_learning_rate_falls_to_a_tenth():
+    agent, games = build("xqc", total_decisions=60)
+    fill(agent, games, 20)
+    before = copied(agent.actors["online"].parameters())
+    agent._update()
+    agent._update()
+    assert equal(agent.actors["online"].parameters(), before)
+    agent._update()
+    assert not equal(agent.actors["online"].parameters(), before)
+    assert agent.learning_rate == pytest.approx(3e-4 * (1 - 0.9 * 3 / 40))
+    agent.updates = 40
+    assert agent.learning_rate == pytest.approx(3e-5)
+    agent._update()
+    assert agent.optimizers["critic"].param_groups[0]["lr"] == pytest.approx(3e-5)
+
+
+def test_crossq_has_no_target_network():
+    for arm in ("crossq", "crossq-renorm"):
+        agent, games = build("xqc", arm=arm, renorm_warmup_updates=3)
+        play(agent, games, decisions=30)
+        assert set(agent.networks) == {"online_critic", "online_actor"}
+        assert np.isfinite(agent.take_metrics()["loss"])
+
+
+def test_xqcs_target_is_the_whole_distribution_of_the_lower_critic():
+    """A critic whose expectation is lower everywhere gives every row its distribution."""
+    agent, games = build("xqc", v_min=-10.0, v_max=10.0)
+    fill(agent, games, 30)
+    low, high = (torch.zeros(2, 21) for _ in range(2))
+    low[0, 5], low[1, 8] = 50.0, 50.0  # expectations −5 and −2
+    agent._critic = lambda role, now, following: (
+        low[:, None].expand(2, 16, 21) if role == "bootstrap" else high.requires_grad_()[:, None]
+        .expand(2, 16, 21)
+    )  # fmt: skip
+    agent._descend = lambda name, loss: loss.backward()
+    agent.replay.reward[:] = 0
+    agent.replay.terminated[:] = False
+    agent.config = type(agent.config)(**(vars(agent.config) | {"gamma": 1.0}))
+    agent._update()
+    # The gradient of cross-entropy at equal logits is 1/21 minus the target.
+    target = 1 / 21 - high.grad
+    assert target[0, 5].item() == pytest.approx(1, abs=1e-4)
+    assert target[1, 5].item() == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"temperature": 0.0}, "temperature is 0.0, but must be above 0"),
+        ({"gamma": 1.5}, "gamma is 1.5, but must be between 0 and 1"),
+        ({"batch_size": 0}, "at least 1"),
+        ({"exploration_noise": -1.0}, "at least 0"),
+        ({"target_noise": float("nan")}, "finite"),
+        ({"replay_capacity": 3}, "at least 16"),
+        ({"policy_delay": 0}, "at least 1"),
+        ({"target_weight": 2.0}, "between 0 and 1"),
+        ({"v_min": 5.0}, "must be below"),
+        ({"bn_epsilon": 0.0}, "above 0"),
+    ],
+)
+def test_settings_out_of_bounds_are_refused(config, words):
+    with pytest.raises(UsageError, match=words):
+        build("xqc", **config)
+
+
+def with_role(name, role, **changes):
+    declared = preset(name)
+    fields = vars(getattr(declared, role)) | changes
+    return type(declared)(**(vars(declared) | {role: type(declared.predict)(**fields)}))
+
+
+@pytest.mark.parametrize(
+    ("agent", "protocol", "words"),
+    [
+        ("xqc", with_role("xqc/joined", "improve", update=None), "give improve an update"),
+        ("xqc", with_role("xqc/joined", "bootstrap_actor", params="target"), "only bootstrap"),
+        ("xqc", with_role("xqc/joined", "improve", params="target"), "must be online"),
+        ("xqc", with_role("xqc/joined", "improve", population="joined"), "offers replay-obs"),
+        ("xqc", with_role("xqc/joined", "act", statistics="batch"), "one row"),
+        ("xqc", preset("td3/none"), "has BatchNorm"),
+        ("xqc", preset("c51/batch"), "declare its forward"),
+        ("td3", preset("xqc/joined"), "offers replay-obs"),
+        ("td3", preset("xqc/separate"), "no BatchNorm"),
+    ],
+)
+def test_protocols_without_a_meaning_are_refused(agent, protocol, words):
+    with pytest.raises(UsageError, match=words):
+        build(agent, protocol=protocol)
+
+
+@pytest.mark.parametrize("make", [td3_config, xqc_config, mrq_config])
+def test_an_unknown_arm_is_refused(make):
+    with pytest.raises(UsageError, match="choose one of"):
+        make("bn", "atari")
+
+
+@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("family", ["atari", "minatar", "probe"])
+def test_every_arm_of_xqc_is_valid(arm, family):
+    xqc_config(arm, family).validate(evaluation_rows=10)
+
+
+def test_the_studys_atari_hyperparameters():
+    td3, xqc, mrq = (
+        td3_config("none", "atari"),
+        xqc_config("bn-joined", "atari"),
+        mrq_config("ln", "atari"),
+    )
+    for config in (td3, xqc, mrq):
+        assert (config.batch_size, config.gamma, config.replay_capacity) == (256, 0.99, 1_000_000)
+        assert (config.temperature, config.exploration_noise, config.target_noise) == (10, 0.1, 0.1)
+    assert [c.target_noise_clip for c in (td3, xqc, mrq)] == [0.25, 0.25, 0.15]
+    assert [c.learning_starts_decisions for c in (td3, xqc, mrq)] == [10_000, 5_000, 10_000]
+    assert [c.updates_per_decision for c in (td3, xqc, mrq)] == [1, 2, 1]
+    assert (td3.policy_delay, xqc.policy_delay) == (2, 3)
+    assert td3.target_weight == xqc.target_weight == 0.005
+    assert (xqc.atoms, xqc.v_min, xqc.v_max, xqc.bn_epsilon) == (101, -5, 5, 1e-3)
+    assert (xqc.hidden_layers, xqc.critic_units, xqc.actor_units) == (4, 512, 256)
+    assert xqc.projection.head
+    assert (mrq.return_steps, mrq.unroll_steps, mrq.target_period_updates) == (3, 5, 250)
+
+
+LEARNING = {
+    "td3": {"learning_rate": 1e-3, "target_weight": 0.2, "reward_scale_period_updates": 50},
+    "xqc": {"learning_rate": 3e-3, "target_weight": 0.1, "v_min": -20.0, "v_max": 20.0},
+    "mrq": {
+        "encoder_learning_rate": 1e-3,
+        "value_learning_rate": 3e-3,
+        "policy_learning_rate": 1e-3,
+        "unroll_steps": 2,
+    },
+}  # fmt: skip
+POLICY = {
+    "gamma": 0.9,
+    "temperature": 1.0,
+    "exploration_noise": 0.5,
+    "target_noise": 0.0,
+    "batch_size": 32,
+    "learning_starts_decisions": 100,
+    "num_envs": 2,
+}
+
+
+@pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.parametrize("name", AGENTS)
+def test_learned_values_and_actions_are_right_on_the_probes(name, probe):
+    """Much noise keeps every action visited; at temperature 1 the policy becomes the greedy one,
+    whose values are the optimal ones."""
+    agent, games = build(name, f"probe/{probe}", total_decisions=800, **(POLICY | LEARNING[name]))
+    play(agent, games, decisions=800)
+    observations, true_q = PROBES[probe].true_values(gamma=0.9)
+    states, actions = true_q.shape
+    obs = torch.from_numpy(observations).repeat_interleave(actions, 0)
+    action = one_hot(torch.arange(actions).repeat(states), actions)
+    with torch.no_grad():
+        said = forward_as("improve_critic", agent.config.protocol, agent.critics, (obs, action))
+    if name == "xqc":
+        q = agent._expected(said).mean(0) * agent.returns.deviation
+    else:
+        q = said.squeeze(-1).mean(0) * agent.reward_scale
+    np.testing.assert_allclose(q.reshape(states, actions), true_q, atol=0.25, rtol=0.1)
+    best = true_q.max(1) - true_q[np.arange(states), agent.greedy(observations)]
+    assert best.max() < 1e-9, "no action but an optimal one"

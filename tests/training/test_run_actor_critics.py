@@ -1,0 +1,82 @@
+"""The actor-critics through the same loop as every agent."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from actor_critic_agents import ARM, SMALL
+from bnmodes.agents.catalogue import AGENTS
+from bnmodes.envs.registry import env_family
+from bnmodes.training.record import RunFolder
+from bnmodes.training.run import Stopped, train
+from bnmodes.training.spec import EvaluationConfig, RunSpec
+
+
+def make_spec(agent, env="minatar/breakout", arm=None, total_decisions=160, **config):
+    arm = arm or ARM[agent]
+    return RunSpec(
+        agent=agent,
+        env=env,
+        arm=arm,
+        seed=0,
+        total_decisions=total_decisions,
+        record_every_decisions=20,
+        evaluation=EvaluationConfig(every_decisions=80, episodes=3),
+        config=replace(AGENTS[agent].arm_config(arm, env_family(env)), **config),
+    )
+
+
+SHORT = {"batch_size": 8, "replay_capacity": 60, "learning_starts_decisions": 30}
+
+
+@pytest.mark.parametrize(
+    ("agent", "changes"),
+    [
+        ("td3", {"evaluate_sampled": True}),
+        ("xqc", {"num_envs": 2}),
+        ("xqc", {"arm": "crossq-renorm", "renorm_warmup_updates": 40}),
+        ("mrq", {}),
+    ],
+)
+def test_stopped_and_resumed_equals_never_stopped(agent, changes, tmp_path, stop_at):
+    spec = make_spec(agent, **(SHORT | SMALL[agent] | changes))
+    train(spec, tmp_path / "whole")
+    for decision in (10, 66, 120):
+        stop_at(decision)
+        with pytest.raises(Stopped):
+            train(spec, tmp_path / "parts")
+    train(spec, tmp_path / "parts")
+    metrics = [(tmp_path / name / "metrics.jsonl").read_text() for name in ("whole", "parts")]
+    assert metrics[0] == metrics[1]
+    whole, parts = (RunFolder(tmp_path / name).networks()[0] for name in ("whole", "parts"))
+    assert whole.keys() == parts.keys() >= {"online_critic", "online_actor"}
+    for name, network in whole.items():
+        assert all(torch.equal(tensor, parts[name][key]) for key, tensor in network.items())
+
+
+@pytest.mark.parametrize(
+    ("agent", "game", "changes"),
+    [
+        ("td3", "Pong-sticky", {}),
+        ("xqc", "Pong-sticky", {}),
+        ("mrq", "Pong-sticky", {"target_period_updates": 10}),
+    ],
+)
+def test_full_networks_learn_on_atari(agent, game, changes, tmp_path):
+    """At the study's network size and settings, but for batches of 32 and a short start."""
+    spec = replace(
+        make_spec(
+            agent, f"atari/{game}", total_decisions=400, batch_size=32, replay_capacity=400,
+            learning_starts_decisions=300, updates_per_decision=1.0, **changes,
+        ),
+        record_every_decisions=100,
+        evaluation=EvaluationConfig(every_decisions=400, episodes=1, epsilon=1.0),
+    )  # fmt: skip
+    rows = train(spec, tmp_path).metrics()
+    last = [row for row in rows if row["kind"] == "train"][-1]
+    assert last["updates"] == 100
+    assert np.isfinite([last["loss"], last["predict_q"]]).all()
+    assert rows[-1]["kind"] == "evaluation"
+    assert rows[-1]["frame"] == 1600
