@@ -21,7 +21,7 @@ from bnmodes.norm import ModedModule
 class Agent(Protocol):
     """Decisions in, learning inside; it knows nothing of files, studies or the command line."""
 
-    networks: Mapping[protocol.Params, QNetwork]
+    networks: Mapping[str, ModedModule]
 
     def begin(self, obs: Observations) -> None:
         """New games start here in every environment."""
