@@ -50,7 +50,7 @@ def minatar_study(
 
 def planted_level(arm: Arm) -> float:
     """Normalised score at the end; a projected arm gains from updates, others only at first."""
-    level, doublings = LEVEL[arm.base], np.log2(arm.updates_per_decision / 0.25)
+    level, doublings = LEVEL[arm.base], np.log2((arm.swept_utd or 0.25) / 0.25)
     if arm.agent == "pqn":
         return level
     if arm.base == "bn-tracked":

@@ -74,7 +74,7 @@ def test_arms_that_read_no_stored_moment_are_level_and_the_released_one_is_starr
 def test_the_quick_study_has_panels_for_each_game_and_all_its_figures():
     results = synthetic_results(QUICK, level=level)
     drawn = draw_all(StudyNumbers(results, resamples=RESAMPLES))
-    assert list(drawn) == ["bars", "momentum", "curves", "per-game"]
+    assert list(drawn) == ["bars", "aggregates", "momentum", "curves", "per-game"]
     assert [axes.get_title("left") for axes in drawn["momentum"].axes] == [
         "breakout: AUC", "breakout: Final", "space invaders: AUC", "space invaders: Final",
     ]  # fmt: skip

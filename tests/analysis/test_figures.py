@@ -10,9 +10,11 @@ from bnmodes.analysis import figures
 from bnmodes.analysis.findings import contrasts
 from bnmodes.analysis.numbers import StudyNumbers, comparable, series_of
 from bnmodes.analysis.scores import auc, collect, final, normalised
-from bnmodes.analysis.statistics import bootstrap, curve, iqm, percent_of_reference
+from bnmodes.analysis.statistics import AGGREGATES, bootstrap, curve, iqm, percent_of_reference
 from bnmodes.analysis.style import COLOURS, arm_style, save, spread
 from bnmodes.errors import UsageError
+from bnmodes.studies.catalogue import STUDIES
+from bnmodes.studies.paper import F as STUDY_F
 from synthetic import STUDY_A, STUDY_B, minatar_study, synthetic_results
 
 RESAMPLES = 100
@@ -89,7 +91,7 @@ def test_scaling_has_a_line_per_configuration_and_a_point_per_utd():
 
 
 def test_scaling_needs_several_utds():
-    with pytest.raises(UsageError, match=r"every arm has UTD 0\.25"):
+    with pytest.raises(UsageError, match="no arm varies"):
         figures.draw_scaling(numbers_of(paper_a()))
 
 
@@ -145,7 +147,7 @@ def test_minatar_figures_count_decisions(games):
     names = ("breakout", "space_invaders", "asterix", "freeway", "seaquest")[:games]
     results = synthetic_results(minatar_study(names))
     drawn = figures.draw_all(numbers_of(results))
-    assert list(drawn) == ["bars", "curves", "per-game"]
+    assert list(drawn) == ["bars", "aggregates", "curves", "per-game"]
     grid = drawn["per-game"]
     assert len(grid.axes) == games
     assert grid.axes[-1].get_xlabel() == "decisions"
@@ -248,7 +250,10 @@ def test_one_colour_per_normaliser_and_dashes_for_a_projection():
     assert arm_style("bn-wn").colour == arm_style("bn-batch").colour == COLOURS["bn-batch"]
     assert arm_style("ln-wn").dashes == "--"
     assert arm_style("ln").dashes == "-"
-    assert len(set(COLOURS.values())) == len(COLOURS)
+    for name in set(STUDIES) - {"paper-c"}:  # its 27 lines have names at their ends
+        study = STUDIES[name]
+        looks = [str(arm_style(line.base, line.variant)) for line in series_of(study.arms)]
+        assert len(set(looks)) == len(looks), study.name
     tracked = [line for line in series_of(STUDY_A.arms) if line.base == "bn-tracked"]
     styles = [arm_style(line.base, line.variant) for line in tracked]
     assert len({str(style.dashes) for style in styles}) == 3
@@ -262,3 +267,29 @@ def test_labels_move_apart_evenly_and_no_further_than_needed():
     assert (np.diff(crowded) >= 10 - 1e-9).all()
     assert crowded[:4].mean() == pytest.approx(1.5)
     assert crowded[4] == 40
+
+
+def test_aggregates_are_the_tables_numbers_for_each_arm():
+    numbers = numbers_of(synthetic_results(STUDY_F))
+    figure = figures.draw_aggregates(numbers)
+    assert [axes.get_title("left") for axes in figure.axes] == [
+        "Median", "IQM", "Mean", "Optimality gap",
+    ]  # fmt: skip
+    for axes, name in zip(figure.axes, ("median", "IQM", "mean", "optimality gap"), strict=True):
+        for arm, box, point in zip(STUDY_F.arms, axes.patches, axes.collections, strict=True):
+            expected = numbers.interval(arm, "final", AGGREGATES[name])
+            assert (box.get_x(), box.get_x() + box.get_width()) == pytest.approx(
+                (expected.low, expected.high)
+            )
+            assert point.get_segments()[0][0, 0] == pytest.approx(expected.point)
+
+
+def test_study_f_is_one_panel_with_a_line_at_human_level():
+    numbers = numbers_of(synthetic_results(STUDY_F, level=lambda arm: 1.2))
+    drawn = figures.draw_all(numbers)
+    (axes,) = drawn["curves"].axes
+    names = [line.get_label() for line in axes.lines if line.get_label()[0] != "_"]
+    assert names == ["XQC", "MR.Q", "TD3"], "one panel, though XQC makes two updates a decision"
+    assert any(list(line.get_ydata()) == [1, 1] for line in axes.lines)
+    assert len(drawn["per-game"].axes) == 26
+    assert {contrast.other.name for contrast in contrasts(numbers)} == {"TD3"}

@@ -80,9 +80,7 @@ def small(tmp_path_factory):
 def large(tmp_path_factory):
     """Games and seeds of the paper, at two UTDs of its six."""
     results = synthetic_results(
-        STUDY_B.restricted(
-            arms=[arm.name for arm in STUDY_B.arms if arm.updates_per_decision in (0.25, 8)]
-        )
+        STUDY_B.restricted(arms=[arm.name for arm in STUDY_B.arms if arm.swept_utd in (0.25, 8)])
     )
     path = tmp_path_factory.mktemp("large") / "report.html"
     write_report(StudyNumbers(results, resamples=RESAMPLES, table="mnih2015"), path)
@@ -180,7 +178,7 @@ def test_numbers_on_the_page_are_the_statistics(report, open_page):
                 stored = float(shown[f"{name}|{game}|{arm.name}"]["point"])
                 assert stored == pytest.approx(np.nanmean(of_game))
                 seen += 1
-            utd = f" UTD {arm.updates_per_decision:g}" if results.study.is_atari else ""
+            utd = f" UTD {arm.swept_utd:g}" if results.study.is_atari else ""
             if arm.name == f"C51{utd}":
                 continue
             other = measure(scores[f"C51{utd}"])

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from bnmodes.analysis.figure_aggregates import draw_aggregates
 from bnmodes.analysis.figure_diagnostics import DIAGNOSTIC_FIGURES
 from bnmodes.analysis.figure_momentum import draw_momentum
 from bnmodes.analysis.numbers import MEASURE_NAMES, MEASURES, Series, StudyNumbers
@@ -28,7 +29,7 @@ from bnmodes.errors import UsageError
 
 def draw_all(numbers: StudyNumbers) -> dict[str, Figure]:
     """Those that apply to this study, by the stem of their file name."""
-    figures = {"bars": draw_bars(numbers)}
+    figures = {"bars": draw_bars(numbers), "aggregates": draw_aggregates(numbers)}
     if len(numbers.utds) > 1:
         figures["scaling"] = draw_scaling(numbers)
     if sum(len(sweep.by_momentum) > 1 for sweep in numbers.sweeps):
@@ -90,9 +91,7 @@ def draw_bars(numbers: StudyNumbers) -> Figure:
 @in_house_style
 def draw_scaling(numbers: StudyNumbers) -> Figure:
     if len(numbers.utds) < 2:
-        raise UsageError(
-            f"every arm has UTD {numbers.utds[0]:g}: scaling needs a study with several."
-        )
+        raise UsageError("no arm varies its updates per decision: scaling needs a study that does.")
     figure = new_figure(9.5, 3.8)
     note_missing(figure, numbers.missing_note(numbers.utds))
     panels = list(figure.subplots(1, 2))
@@ -151,6 +150,9 @@ def draw_curves(numbers: StudyNumbers) -> Figure:
                 clip_on=False,
             )
         axes.set_title(numbers.utd_name(utd), **TITLE)
+        if numbers.results.study.is_atari and axes.get_ylim()[1] >= 1:
+            axes.axhline(1, color="#222222", linewidth=0.9, linestyle=":", zorder=0.5)
+            axes.annotate("human", (0, 1), (3, 2), textcoords="offset points", fontsize=7.5)
         finish_horizontal(axes, numbers.results.study)
     _label_lowest(panels, columns, time_unit(numbers.results.study))
     figure.supylabel(f"IQM of {numbers.unit}", fontsize=9)

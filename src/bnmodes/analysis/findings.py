@@ -69,7 +69,7 @@ def summary(numbers: StudyNumbers, found: Sequence[Contrast]) -> list[str]:
             here = [
                 contrast
                 for contrast in found
-                if contrast.measure == measure and contrast.arm.updates_per_decision == utd
+                if contrast.measure == measure and contrast.arm.swept_utd == utd
             ]
             if here:
                 utds_of.setdefault(_compared(here), []).append(f"{utd:g}")

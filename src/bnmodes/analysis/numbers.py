@@ -47,9 +47,9 @@ def series_of(arms: tuple[Arm, ...]) -> tuple[Series, ...]:
         settings = (sorted(arm.weights.items()), sorted(others.items()))
         key = (arm.base, repr(settings))
         of_series = alike.setdefault(key, {})
-        if arm.updates_per_decision in of_series:  # the same twice, under two names
+        if arm.swept_utd in of_series:  # the same twice, under two names
             of_series = alike.setdefault((*key, arm.name), {})
-        of_series[arm.updates_per_decision] = arm
+        of_series[arm.swept_utd] = arm
     bases = [key[0] for key in alike]
     return tuple(
         Series(short_name(next(iter(by_utd.values()))), key[0], bases[:place].count(key[0]), by_utd)
@@ -99,7 +99,7 @@ def _without_momentum(arm: Arm) -> str:
 
 def short_name(arm: Arm) -> str:
     """Without its UTD, where that is said elsewhere."""
-    return arm.name.removesuffix(f" UTD {arm.updates_per_decision:g}").removesuffix(",")
+    return arm.name.removesuffix(f" UTD {arm.swept_utd:g}").removesuffix(",")
 
 
 def comparable(results: StudyResults) -> StudyResults:
@@ -152,7 +152,7 @@ class StudyNumbers:
         self.arms = self.compared.study.arms  # those that have runs
         self.series = series_of(self.arms)
         self.sweeps = sweeps_of(self.arms)
-        self.utds = tuple(sorted({arm.updates_per_decision for arm in self.arms}))
+        self.utds = tuple(sorted({arm.swept_utd for arm in self.arms}))
         # By name, because an arm holds a mapping, which has no hash.
         self._raw_of = cache(self._collect)
         self._scores_of = cache(self._normalise)
@@ -176,7 +176,7 @@ class StudyNumbers:
         if self.reference is None:
             return None
         line = next(line for line in self.series if self.reference in line.by_utd.values())
-        other = line.by_utd.get(arm.updates_per_decision)
+        other = line.by_utd.get(arm.swept_utd)
         return None if other == arm else other
 
     def raw(self, arm: Arm) -> Scores:
@@ -222,7 +222,7 @@ class StudyNumbers:
     def missing_note(self, utds: Collection[float], *, compares_games: bool = True) -> str:
         """What is not in a figure of these UTDs; empty if nothing is missing."""
         study = self.results.study
-        arms = [arm.name for arm in study.arms if arm.updates_per_decision in utds]
+        arms = [arm.name for arm in study.arms if arm.swept_utd in utds]
         missing = [run for run in self.results.missing if run.arm in arms]
         if not missing:
             return ""

@@ -127,7 +127,7 @@ def _summary(numbers: StudyNumbers, found: list[Contrast]) -> str:
 
 
 def _whole_note(numbers: StudyNumbers) -> str:
-    note = numbers.missing_note({arm.updates_per_decision for arm in numbers.results.study.arms})
+    note = numbers.missing_note({arm.swept_utd for arm in numbers.results.study.arms})
     return f"{note}." if note else ""
 
 
@@ -240,6 +240,8 @@ def _caption(numbers: StudyNumbers, name: str) -> str:
             f"AUC and final IQM{at_utd}, over {over}. Bars with {interval}; "
             f"dotted: the point estimate of {study.reference}."
         )
+    if name == "aggregates":
+        return f"Four aggregates of the final score{at_utd}, over {over}; boxes: {interval}."
     if name == "momentum":
         return (
             "Raw returns against the Flax momentum with which the loss forward writes the stored "

@@ -148,7 +148,7 @@ D = Study(
 )
 
 E_C51 = replace(
-    B.restricted(arms=[arm.name for arm in B.arms if arm.updates_per_decision == 4.0]),
+    B.restricted(arms=[arm.name for arm in B.arms if arm.swept_utd == 4.0]),
     name="paper-e-c51",
     question="Do normalisation and projection keep C51's units alive and its features of high "
     "rank at four updates per decision?",

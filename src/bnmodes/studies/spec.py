@@ -31,8 +31,9 @@ class Arm:
         return replace(config, **self.changes)
 
     @property
-    def updates_per_decision(self) -> float:
-        return self.config("atari").updates_per_decision
+    def swept_utd(self) -> float:
+        """Updates per decision (UTD) where the study varies them; 0: as the agent has them."""
+        return self.changes.get("updates_per_decision", 0.0)
 
 
 @dataclass(frozen=True)
