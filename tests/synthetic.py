@@ -24,6 +24,7 @@ LEVEL = {
     "bn-bootstrap-only": 0.25,
     "bn-act-only": 0.35,
     "bn-batch": 0.45,
+    "bn-joined": 0.5,
     "ln-wn": 0.36,
     "bn-wn": 0.4,
 }
