@@ -135,7 +135,7 @@ def test_it_is_one_file_that_a_browser_shows_whole(report, open_page, width, sch
     results, path = report
     page = open_page(path, width, scheme)
     widths = page.eval_on_selector_all("img", "all => all.map(one => one.naturalWidth)")
-    assert len(widths) == (3 if results.study.name == "small" else 5)
+    assert len(widths) == (4 if results.study.name == "small" else 6)
     assert min(widths) > 600
     assert page.complaints == []
     assert [url for url in page.requested if not url.startswith("data:")] == [path.as_uri()]
