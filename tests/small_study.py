@@ -3,7 +3,8 @@
 import sys
 from pathlib import Path
 
-from bnmodes.studies.launch import LocalLauncher
+from bnmodes.studies.launch_local import LocalLauncher
+from bnmodes.studies.order import WorkerOptions
 from bnmodes.studies.schedule import run_study
 from bnmodes.studies.spec import Arm, Study
 from bnmodes.training.run import StopRequest
@@ -37,8 +38,7 @@ def small_study(**changes) -> Study:
 
 if __name__ == "__main__":
     stop = StopRequest()
+    launcher = LocalLauncher(2, WorkerOptions(checkpoint_minutes=0.2 / 60))
     with stop.listening():
-        book = run_study(
-            small_study(), Path(sys.argv[1]), LocalLauncher(2, checkpoint_minutes=0.2 / 60), stop
-        )
+        book = run_study(small_study(), Path(sys.argv[1]), launcher, stop)
     sys.exit(1 if book.failed else 0)

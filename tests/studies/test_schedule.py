@@ -14,7 +14,8 @@ import pytest
 
 import small_study as small_study_module
 from bnmodes.errors import UsageError
-from bnmodes.studies.launch import LocalLauncher
+from bnmodes.studies.launch_local import LocalLauncher
+from bnmodes.studies.order import WorkerOptions
 from bnmodes.studies.results import gather, log_path, run_path
 from bnmodes.studies.schedule import run_study
 from bnmodes.studies.spec import Arm
@@ -24,7 +25,7 @@ from small_study import small_study
 
 
 def run_here(study, root):
-    return run_study(study, root, LocalLauncher(2), StopRequest())
+    return run_study(study, root, LocalLauncher(2, WorkerOptions()), StopRequest())
 
 
 def half_done(root: Path) -> list[RunFolder]:
@@ -59,6 +60,8 @@ def test_a_finished_study_starts_nothing(undisturbed):
 
 
 class NoLauncher:
+    poll_seconds = 0.0
+
     def free_places(self):
         return 1
 
@@ -74,6 +77,8 @@ class NoLauncher:
 
 class ScriptedLauncher:
     """Ends each run at the next poll, as its script says; finished runs get their mark."""
+
+    poll_seconds = 0.0
 
     def __init__(self, endings):
         self.endings, self.submitted, self.pending = endings, [], {}
@@ -188,7 +193,7 @@ def test_a_stop_keeps_everything_and_the_same_call_goes_on(tmp_path, undisturbed
         stop.requested = True
 
     threading.Thread(target=stop_when_half_done).start()
-    book = run_study(small_study(), tmp_path, LocalLauncher(2), stop)
+    book = run_study(small_study(), tmp_path, LocalLauncher(2, WorkerOptions()), stop)
     assert half_done(tmp_path)
     assert not book.running
     assert len(book.done) + len(book.waiting) == 8
