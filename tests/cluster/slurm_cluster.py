@@ -54,7 +54,16 @@ def slurm_cluster() -> Iterator[None]:
         stack.enter_context(_daemon(folder, "slurmctld", ["slurmctld", "-D", "-i"]))
         stack.enter_context(_daemon(folder, "slurmd", ["slurmd", "-D"]))
         _wait_until("Slurm", ["sinfo", "--noheader", "--format=%T"], "idle", folder)
+        stack.callback(_end_jobs)
         yield
+
+
+def _end_jobs() -> None:
+    subprocess.run(["scancel", f"--user={os.getuid()}"], check=False)
+    for _ in range(150):
+        if not subprocess.run(["squeue", "--noheader"], capture_output=True).stdout:
+            return
+        time.sleep(0.2)
 
 
 def _write_files(folder: Path) -> None:

@@ -1,5 +1,4 @@
 import contextlib
-import json
 import os
 import random
 import signal
@@ -21,21 +20,11 @@ from bnmodes.studies.schedule import run_study
 from bnmodes.studies.spec import Arm
 from bnmodes.training.record import RunFolder
 from bnmodes.training.run import StopRequest, train
-from small_study import small_study
+from small_study import half_done, same_results, small_study, times_resumed
 
 
 def run_here(study, root):
     return run_study(study, root, LocalLauncher(2, WorkerOptions()), StopRequest())
-
-
-def half_done(root: Path) -> list[RunFolder]:
-    folders = [RunFolder(run_path(root, run)) for run in small_study().runs]
-    return [f for f in folders if f.metrics_path.exists() and not f.finished]
-
-
-def times_resumed(root: Path) -> int:
-    marks = [run_path(root, run) / "done.json" for run in small_study().runs]
-    return sum(json.loads(mark.read_text())["resumes"] for mark in marks)
 
 
 @pytest.fixture(scope="module")
@@ -177,11 +166,6 @@ def test_two_launchers_on_one_folder_share_the_work(tmp_path, undisturbed):
     assert [launcher.wait() for launcher in launchers] == [0, 0]
     assert times_resumed(tmp_path) == 0, "no run was begun by one and gone on with by the other"
     assert same_results(tmp_path, undisturbed)
-
-
-def same_results(a: Path, b: Path) -> bool:
-    frames = [gather(small_study(), root).frame.sort(pl.all()) for root in (a, b)]
-    return frames[0].equals(frames[1])
 
 
 def test_a_stop_keeps_everything_and_the_same_call_goes_on(tmp_path, undisturbed):

@@ -58,12 +58,19 @@ class LaunchOptions:
         for name, low in lows.items():
             if (value := getattr(self, name)) < low:
                 raise UsageError(f"{name.replace('_', '-')} is {value}: must be at least {low}.")
+        if self.launcher == "ray" and self.gpus_per_job > max(1, self.runs_per_job):
+            raise UsageError(
+                f"{self.gpus_per_job} accelerators for {self.runs_per_job} runs: a run uses one at "
+                "most, so ask for fewer."
+            )
         minutes_of(self.time)
 
     def open(self, study: Study, root: Path, options: WorkerOptions) -> Launcher:
         if self.launcher == "local":
             return LocalLauncher(self.jobs or jobs_here(study), options)
-        return self._open_slurm(study, root, options)
+        if self.launcher == "slurm":
+            return self._open_slurm(study, root, options)
+        return self._open_ray(study, options)
 
     def _open_slurm(self, study: Study, root: Path, options: WorkerOptions) -> Launcher:
         require_engine("submitit", "slurm")
@@ -77,6 +84,13 @@ class LaunchOptions:
             runs=self.runs_per_job,
         )
         return SlurmLauncher(root, self.jobs or ARRAY_JOBS, request, options)
+
+    def _open_ray(self, study: Study, options: WorkerOptions) -> Launcher:
+        require_engine("ray", "ray")
+        from bnmodes.studies.launch_ray import RayLauncher, TaskRequest
+
+        request = TaskRequest(self._memory_gb(study), self.gpus_per_job / self.runs_per_job)
+        return RayLauncher(self.address, self.jobs or len(study.runs), request, options)
 
     def _memory_gb(self, study: Study) -> float:
         return self.memory_gb or memory_bytes(study) / 1e9
