@@ -171,6 +171,15 @@ def test_a_job_without_result_ends_by_its_state(tools, root, state, ending):
         assert "Slurm job 1" in log_path(root, RUNS[0]).read_text()
 
 
+def test_array_tasks_cancelled_before_they_began_were_stopped(tools, root):
+    engine = launcher(root)
+    submit(engine, root, RUNS[:2])
+    tools.say({"1_0": "RUNNING", "1_1": "PENDING"})
+    engine.poll()
+    tools.say({"1_0": "RUNNING", "1": "CANCELLED"})
+    assert engine.poll() == {run_path(root, RUNS[1]): "stopped"}
+
+
 def test_a_silent_controller_ends_nothing(tools, root):
     engine = launcher(root)
     submit(engine, root, RUNS[:1])
@@ -220,7 +229,7 @@ def test_cancelling_tells_running_jobs_and_removes_waiting_ones(tools, root, mon
     monkeypatch.setattr("time.sleep", lambda seconds: tools.say({}))
     engine.cancel()
     told = tools.told.read_text()
-    assert "scancel --quiet --signal=USR2 1_0\nscancel --quiet 1_1\n" in told
+    assert "scancel --quiet 1_1\nscancel --quiet --signal=USR2 1_0\n" in told
     assert engine.poll() == {run_path(root, run): "stopped" for run in RUNS[:3]}
 
 

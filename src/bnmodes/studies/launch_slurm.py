@@ -104,7 +104,9 @@ class SlurmLauncher:
             return {}  # the controller is busy or away; the jobs are not
         ended = {}
         for job in list(self._jobs):
-            if (endings := self._endings(job, states.get(job))) is not None:
+            # Of cancelled tasks that never began, only their array is listed.
+            state = states.get(job) or states.get(job.partition("_")[0])
+            if (endings := self._endings(job, state)) is not None:
                 del self._jobs[job]
                 ended |= endings
         self._widen_array()
@@ -119,11 +121,10 @@ class SlurmLauncher:
             states = job_states()
             if states is not None:
                 ours = {job for job in ours if states.get(job, "completed") not in ENDED}
-                running = [job for job in ours if states[job] == "running"]
-                waiting = [job for job in ours if states[job] != "running"]
-                for command, jobs in ((["--signal=USR2"], running), ([], waiting)):
-                    if jobs:
-                        subprocess.run(["scancel", "--quiet", *command, *jobs], check=False)
+                running = {job for job in ours if states[job] == "running"}
+                # First what waits: scancel repeats a signal to task 0 while others of it wait.
+                _scancel(ours - running)
+                _scancel(running, "--signal=USR2")
             if ours:
                 time.sleep(self.poll_seconds)
 
@@ -187,3 +188,8 @@ class SlurmLauncher:
         with open(order.log, "a") as log:
             log.write(f"Slurm job {job}: {state or 'gone'}; its own log is in {self.folder}\n")
         return "stopped" if state in _INTERRUPTED else "failed"
+
+
+def _scancel(jobs: set[str], *options: str) -> None:
+    if jobs:
+        subprocess.run(["scancel", "--quiet", *options, *sorted(jobs)], check=False)

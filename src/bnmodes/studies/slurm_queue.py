@@ -21,7 +21,7 @@ def jobs_folder(root: Path) -> Path:
 
 
 def job_states() -> dict[str, str] | None:
-    """By job number, as "71" or "71_3": pending, running, requeued, …; None without an answer."""
+    """By job, named as "71" or "71_3": pending, running, requeued, …; None without an answer."""
     command = ["squeue", "--noheader", "--array", "--states=all", f"--user={getpass.getuser()}"]
     command += [f"--name={JOB_NAME}", "--Format=JobArrayID:40,State:20,RestartCnt:10"]
     try:
