@@ -1,6 +1,7 @@
 """A study on a real local Ray ends with the results of an undisturbed local one."""
 
 import os
+import secrets
 import signal
 import subprocess
 from pathlib import Path
@@ -25,6 +26,13 @@ def rays_process_of(root: Path) -> int | None:
             if status.exists():
                 return int(status.read_text().split("PPid:")[1].split()[0])
     return None
+
+
+@pytest.fixture(autouse=True)
+def _own_token(monkeypatch):
+    """Clusters of the tests let in only whoever knows this; nothing of the user's is read."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
 
 @pytest.fixture
@@ -58,3 +66,15 @@ def test_ctrl_c_keeps_everything_and_the_same_command_goes_on_elsewhere(
     assert start().wait() == 0, (tmp_path / "log").read_text()
     assert times_resumed(root) > 0
     assert same_results(root, undisturbed)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--address", "127.0.0.1:1"], "no Ray cluster at --address 127.0.0.1:1"),
+        (["--gpus-per-job", 1], "a run asks for 1.0 of Ray's resource GPU, but this machine has 0"),
+    ],
+)
+def test_what_ray_cannot_give_is_a_sentence(start, tmp_path, args, words):
+    assert start(*args).wait() == 2
+    assert words in (tmp_path / "log").read_text()

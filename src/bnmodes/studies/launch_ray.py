@@ -1,6 +1,8 @@
 """Ray as the engine: each run is a task, which a worker process of ours carries out on its node."""
 
 import os
+import re
+import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,12 +41,12 @@ class RayLauncher:
         self.options = options
         _connect(address, request)
         resources = request.resources()
-        self._task = ray.remote(carry_out).options(
+        self._task = ray.remote(
             num_cpus=resources["CPU"],
             num_gpus=resources["GPU"],
             memory=resources["memory"],
             max_retries=_LOST_WORKERS,
-        )
+        )(carry_out)
         self._submitted: dict[ray.ObjectRef, tuple[Path, Order]] = {}
 
     def free_places(self) -> int:
@@ -82,9 +84,10 @@ class RayLauncher:
 def _connect(address: str, request: TaskRequest) -> None:
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     if address:
+        _require_listener(address)
         try:
             ray.init(address, **quiet)
-        except (ConnectionError, ValueError) as error:
+        except (ConnectionError, RuntimeError, ValueError) as error:
             reason = str(error).splitlines()[0]
             raise UsageError(f"no Ray cluster at --address {address}: {reason}") from None
         return
@@ -95,9 +98,18 @@ def _connect(address: str, request: TaskRequest) -> None:
     for name, wanted in request.resources().items():
         if wanted > here.get(name, 0):
             raise UsageError(
-                f"a run asks for {wanted:g} of Ray's resource {name}, but this machine has "
-                f"{here.get(name, 0):g}: ask for less, or give the --address of a cluster."
+                f"a run asks for {wanted:,} of Ray's resource {name}, but this machine has "
+                f"{here.get(name, 0):,.0f}: ask for less, or give the --address of a cluster."
             )
+
+
+def _require_listener(address: str) -> None:
+    """Ray itself would try for minutes, and then end the process."""
+    if named := re.fullmatch(r"(?:ray://)?(.+):(\d+)", address):
+        try:
+            socket.create_connection((named[1], int(named[2])), timeout=10).close()
+        except OSError as error:
+            raise UsageError(f"no Ray cluster at --address {address}: {error}.") from None
 
 
 def carry_out(order: Order) -> str:
