@@ -1,8 +1,8 @@
-# Two commands: `make demo` and `make test`. Each sets up what it needs in .venv.
+# `make demo`, `make test` and `make test-cluster` set up what they need in .venv.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench clean browser
+.PHONY: demo test test-cluster slurm lint bench clean browser
 
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -17,6 +17,21 @@ demo: .venv/installed
 
 test: .venv/installed lint browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# Studies on a real Slurm and a real Ray of this machine; the tests start and end both.
+test-cluster: .venv/installed-cluster slurm
+	$(BIN)/python -m pytest tests/cluster
+
+.venv/installed-cluster: .venv/installed
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev,slurm,ray]"
+	touch $@
+
+slurm:
+	@{ command -v slurmctld && command -v slurmd && command -v munged; } >/dev/null || { [ "$$(id -u)" = 0 ] && \
+	  command -v apt-get >/dev/null && apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+	    slurm-wlm munge >/dev/null; } || \
+	  { echo "make test-cluster needs slurm-wlm and munge: install them as root"; exit 2; }
 
 # The report's tests look at it in a real browser; without one they are skipped.
 browser:

@@ -1,11 +1,17 @@
 """A study of seconds, for tests; as a program, it runs itself: `python small_study.py ROOT`."""
 
+import json
 import sys
 from pathlib import Path
 
-from bnmodes.studies.launch import LocalLauncher
+import polars as pl
+
+from bnmodes.studies.launch_local import LocalLauncher
+from bnmodes.studies.order import WorkerOptions
+from bnmodes.studies.results import gather, run_path
 from bnmodes.studies.schedule import run_study
 from bnmodes.studies.spec import Arm, Study
+from bnmodes.training.record import RunFolder
 from bnmodes.training.run import StopRequest
 from bnmodes.training.spec import EvaluationConfig
 
@@ -35,10 +41,25 @@ def small_study(**changes) -> Study:
     return Study(**(options | changes))
 
 
+def half_done(root: Path) -> list[RunFolder]:
+    folders = [RunFolder(run_path(root, run)) for run in small_study().runs]
+    return [f for f in folders if f.metrics_path.exists() and not f.finished]
+
+
+def times_resumed(root: Path) -> int:
+    """Of all finished runs together."""
+    marks = [run_path(root, run) / "done.json" for run in small_study().runs]
+    return sum(json.loads(mark.read_text())["resumes"] for mark in marks if mark.exists())
+
+
+def same_results(a: Path, b: Path) -> bool:
+    frames = [gather(small_study(), root).frame.sort(pl.all()) for root in (a, b)]
+    return frames[0].equals(frames[1])
+
+
 if __name__ == "__main__":
     stop = StopRequest()
+    launcher = LocalLauncher(2, WorkerOptions(checkpoint_minutes=0.2 / 60))
     with stop.listening():
-        book = run_study(
-            small_study(), Path(sys.argv[1]), LocalLauncher(2, checkpoint_minutes=0.2 / 60), stop
-        )
+        book = run_study(small_study(), Path(sys.argv[1]), launcher, stop)
     sys.exit(1 if book.failed else 0)

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from bnmodes import cli
+from bnmodes.cli.options import parse
+from bnmodes.cli.study import Run
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -43,6 +45,22 @@ def test_shown_commands_are_understood(command, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", words)
     cli.main()
     assert "bootstrap" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        line
+        for text in TEXTS.values()
+        for line in text.splitlines()
+        if line.startswith("bnmodes study run")
+    ],
+)
+def test_shown_studies_and_launchers_are_understood(command):
+    words = shlex.split(command.removeprefix("bnmodes study run"), comments=True)
+    options = parse(Run, words, "bnmodes study run")
+    options.launch.validate()
+    assert options.study().runs
 
 
 def test_the_readmes_table_is_what_explain_prints(monkeypatch, capsys):

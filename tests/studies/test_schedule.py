@@ -1,5 +1,4 @@
 import contextlib
-import json
 import os
 import random
 import signal
@@ -14,27 +13,18 @@ import pytest
 
 import small_study as small_study_module
 from bnmodes.errors import UsageError
-from bnmodes.studies.launch import LocalLauncher
+from bnmodes.studies.launch_local import LocalLauncher
+from bnmodes.studies.order import WorkerOptions
 from bnmodes.studies.results import gather, log_path, run_path
 from bnmodes.studies.schedule import run_study
 from bnmodes.studies.spec import Arm
 from bnmodes.training.record import RunFolder
 from bnmodes.training.run import StopRequest, train
-from small_study import small_study
+from small_study import half_done, same_results, small_study, times_resumed
 
 
 def run_here(study, root):
-    return run_study(study, root, LocalLauncher(2), StopRequest())
-
-
-def half_done(root: Path) -> list[RunFolder]:
-    folders = [RunFolder(run_path(root, run)) for run in small_study().runs]
-    return [f for f in folders if f.metrics_path.exists() and not f.finished]
-
-
-def times_resumed(root: Path) -> int:
-    marks = [run_path(root, run) / "done.json" for run in small_study().runs]
-    return sum(json.loads(mark.read_text())["resumes"] for mark in marks)
+    return run_study(study, root, LocalLauncher(2, WorkerOptions()), StopRequest())
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +49,8 @@ def test_a_finished_study_starts_nothing(undisturbed):
 
 
 class NoLauncher:
+    poll_seconds = 0.0
+
     def free_places(self):
         return 1
 
@@ -74,6 +66,8 @@ class NoLauncher:
 
 class ScriptedLauncher:
     """Ends each run at the next poll, as its script says; finished runs get their mark."""
+
+    poll_seconds = 0.0
 
     def __init__(self, endings):
         self.endings, self.submitted, self.pending = endings, [], {}
@@ -174,11 +168,6 @@ def test_two_launchers_on_one_folder_share_the_work(tmp_path, undisturbed):
     assert same_results(tmp_path, undisturbed)
 
 
-def same_results(a: Path, b: Path) -> bool:
-    frames = [gather(small_study(), root).frame.sort(pl.all()) for root in (a, b)]
-    return frames[0].equals(frames[1])
-
-
 def test_a_stop_keeps_everything_and_the_same_call_goes_on(tmp_path, undisturbed):
     stop = StopRequest()
 
@@ -188,7 +177,7 @@ def test_a_stop_keeps_everything_and_the_same_call_goes_on(tmp_path, undisturbed
         stop.requested = True
 
     threading.Thread(target=stop_when_half_done).start()
-    book = run_study(small_study(), tmp_path, LocalLauncher(2), stop)
+    book = run_study(small_study(), tmp_path, LocalLauncher(2, WorkerOptions()), stop)
     assert half_done(tmp_path)
     assert not book.running
     assert len(book.done) + len(book.waiting) == 8

@@ -1,5 +1,7 @@
 """The study commands, on a study of seconds put into the catalogue."""
 
+import importlib.util
+
 import polars as pl
 import pytest
 
@@ -113,12 +115,35 @@ def test_a_finished_run_with_torn_metrics_is_a_sentence_that_helps(run, tmp_path
         (["export", "small", "--out", "nowhere"], "holds no results"),
         (["clean", "small", "--out", "nowhere"], "holds no results"),
         (["run", "small", "--checkpoint-minutes", "-1"], "must be 0 or more"),
+        (["run", "small", "--partition", "gpu"], "--partition belongs to --launcher slurm, not"),
+        (["run", "small", "--launcher", "ray", "--time", "60"], "--time belongs to"),
+        (["run", "small", "--runs-per-job", "2"], "--launcher slurm or --launcher ray, not to"),
+        (["run", "small", "--launcher", "slurm", "--address", "auto"], "--launcher ray, not to"),
+        (["run", "small", "--launcher", "slurm", "--runs-per-job", "0"], "must be at least 1"),
+        (["run", "small", "--launcher", "slurm", "--memory-gb", "-1"], "must be at least 0"),
+        (
+            ["run", "small", "--launcher", "slurm", "--time", "a day"],
+            "write minutes, or D-",
+        ),
+        (["run", "small", "--launcher", "ray", "--gpus-per-job", "3"], "a run uses one at most"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(run, args, words):
     code, _, err = run("study", *args)
     assert code == 2
     assert words in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("launcher", "engine"), [("slurm", "submitit"), ("ray", "ray")])
+def test_a_launcher_without_its_engine_names_the_extra(run, monkeypatch, launcher, engine):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == engine else find(name)
+    )
+    code, _, err = run("study", "run", "small", "--launcher", launcher)
+    assert code == 2
+    assert f"needs {engine}, which is not installed: pip install 'bnmodes[{launcher}]'" in err
     assert err.count("\n") == 1
 
 

@@ -29,7 +29,7 @@ COMMANDS: dict[str, tuple[Callable[[list[str]], None], str]] = {
     "plot": (runs.plot, "draw the learning curves of runs"),
     "study list": (study.study_list, "list the studies"),
     "study show": (study.study_show, "arms, games, runs, and the time they would take here"),
-    "study run": (study.study_run, "run a study on this machine; again: go on with it"),
+    "study run": (study.study_run, "run a study, here or on a cluster; again: go on with it"),
     "study status": (study.study_status, "how far a study is"),
     "study export": (study.study_export, "write a study's results as one Parquet table"),
     "study report": (study.study_report, "write a study's report with its figures"),

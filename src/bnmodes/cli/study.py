@@ -11,14 +11,16 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from bnmodes.cli.launching import LaunchOptions
 from bnmodes.cli.options import parse
 from bnmodes.errors import UsageError
 from bnmodes.studies.catalogue import STUDIES, find_study
 from bnmodes.studies.display import status_table
-from bnmodes.studies.estimate import estimate_seconds, jobs_here, memory_bytes
-from bnmodes.studies.launch import LocalLauncher
+from bnmodes.studies.estimate import estimate_seconds, memory_bytes
+from bnmodes.studies.order import WorkerOptions
 from bnmodes.studies.results import gather, log_path, require_results, run_path
 from bnmodes.studies.schedule import run_study
+from bnmodes.studies.slurm_queue import run_states
 from bnmodes.studies.spec import Study
 from bnmodes.training.progress import duration
 from bnmodes.training.record import RunFolder
@@ -104,12 +106,11 @@ def _hashes(study: Study) -> set[str]:
 
 @dataclass(frozen=True)
 class Run(Choice):
-    """Run a study on this machine. The same command again goes on with what is not finished."""
+    """Run a study, here or on a cluster. The same command again goes on with what is not done."""
 
     out: Path = Path("results")
     """Folder of results; studies can share one, and then share the runs they have in common."""
-    jobs: int = 0
-    """Processes side by side, one thread each; 0: one per core, as far as memory allows."""
+    launch: tyro.conf.OmitArgPrefixes[LaunchOptions] = LaunchOptions()
     checkpoint_minutes: float = 0.0
     """Minutes between checkpoints of a run; 0: 5 on MinAtar, 60 on Atari (up to 7.4 GB each)."""
     sinks: tuple[SinkName, ...] = ()
@@ -118,15 +119,14 @@ class Run(Choice):
 
 def study_run(args: list[str]) -> None:
     options = parse(Run, args, "bnmodes study run")
-    if options.jobs < 0:
-        raise UsageError(f"jobs is {options.jobs}, but must be at least 0.")
+    options.launch.validate()
     if options.checkpoint_minutes < 0:
         raise UsageError(f"checkpoint-minutes is {options.checkpoint_minutes}: must be 0 or more.")
     require_installed(options.sinks)
     study, stop = options.study(), StopRequest()
     minutes = options.checkpoint_minutes or (60.0 if study.is_atari else 5.0)
+    launcher = options.launch.open(study, options.out, WorkerOptions(minutes, options.sinks))
     with stop.listening():
-        launcher = LocalLauncher(options.jobs or jobs_here(study), options.sinks, minutes)
         book = run_study(study, options.out, launcher, stop)
     if stop.requested:
         console.print(
@@ -148,7 +148,7 @@ def study_run(args: list[str]) -> None:
 
 @dataclass(frozen=True)
 class Status(Choice):
-    """Show how far a study is."""
+    """Show how far a study is: by its files, and for jobs sent to Slurm, by the queue."""
 
     out: Path = Path("results")
     """Folder of results."""
@@ -158,7 +158,7 @@ def study_status(args: list[str]) -> None:
     options = parse(Status, args, "bnmodes study status")
     study = options.study()
     require_results(options.out)
-    console.print(status_table(study, options.out))
+    console.print(status_table(study, options.out, run_states(options.out)))
 
 
 @dataclass(frozen=True)

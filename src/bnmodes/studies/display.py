@@ -2,6 +2,8 @@
 
 import json
 import time
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from bnmodes.studies.schedule import Book
 
 _LOG_LINES = 15
+_ROWS = 30
 
 
 class Display:
@@ -59,7 +62,7 @@ class Display:
     def _render(self) -> Group:
         book = self.book
         counts = [f"{len(book.done)} of {len(self.study.runs)} runs done"]
-        counts += [f"{len(book.running)} running"]
+        counts += [f"{len(book.running)} submitted"]
         if book.elsewhere:
             counts += [f"{len(book.elsewhere)} running elsewhere"]
         if book.failed:
@@ -72,8 +75,11 @@ class Display:
         table.add_column("progress", width=16)
         for column in ("decisions/s", "left", "last return"):
             table.add_column(column, justify="right")
-        for path, run in book.running.items():
+        begun = [(path, run) for path, run in book.running.items() if _has_begun(path)]
+        for path, run in begun[:_ROWS]:
             table.add_row(run.arm, run.game, str(run.seed), *_progress_cells(run, path))
+        if len(begun) > _ROWS:
+            table.add_row(f"… and {len(begun) - _ROWS} more")
         return Group(Text(f"{self.study.name}: {', '.join(counts)}", style="bold"), table)
 
     def _time_left(self) -> str:
@@ -92,6 +98,10 @@ class Display:
             return ""
         left = sum(run.relative_cost * (1 - done.get(run, 0.0)) for run in self.study.runs)
         return duration(left * seconds / made)
+
+
+def _has_begun(path: Path) -> bool:
+    return RunFolder(path).progress_path.exists()
 
 
 def _share_done(path: Path, run: StudyRun) -> float:
@@ -120,15 +130,22 @@ def _progress_cells(run: StudyRun, path: Path) -> tuple:
     )
 
 
-def status_table(study: Study, root: Path) -> Table:
-    """Per arm: how many runs are finished, running now, stopped half-way, and not begun."""
+def status_table(study: Study, root: Path, queue: Mapping[Path, str] | None = None) -> Table:
+    """Per arm: how many runs are finished, running now, stopped half-way, and not begun, which is
+    what the files say; and beside it what a cluster's queue says of the arm's runs."""
     table = Table("arm", box=None, header_style="dim")
     for column in ("finished", "running", "stopped", "not begun"):
         table.add_column(column, justify="right")
+    if queue is not None:
+        table.add_column("queue")
     for arm in study.arms:
-        states = [_state(RunFolder(run_path(root, r))) for r in study.runs if r.arm == arm.name]
-        counts = [states.count(s) for s in ("finished", "running", "stopped", "not begun")]
-        table.add_row(arm.name, *map(str, counts))
+        paths = [run_path(root, run) for run in study.runs if run.arm == arm.name]
+        states = [_state(RunFolder(path)) for path in paths]
+        cells = [str(states.count(s)) for s in ("finished", "running", "stopped", "not begun")]
+        if queue is not None:
+            queued = Counter(queue[p.absolute()] for p in paths if p.absolute() in queue)
+            cells.append(", ".join(f"{count} {state}" for state, count in sorted(queued.items())))
+        table.add_row(arm.name, *cells)
     return table
 
 

@@ -14,7 +14,6 @@ from bnmodes.training.record import RunFolder
 from bnmodes.training.run import StopRequest
 
 TRIES = 2
-_POLL_SECONDS = 0.2
 
 
 @dataclass
@@ -56,7 +55,7 @@ def run_study(study: Study, root: Path, launcher: Launcher, stop: StopRequest) -
                 _look_elsewhere(book, root)
                 _submit(book, root, launcher)
                 display.refresh()
-                time.sleep(_POLL_SECONDS)
+                time.sleep(launcher.poll_seconds)
         finally:
             launcher.cancel()
             _take_endings(book, root, launcher, display)

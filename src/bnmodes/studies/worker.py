@@ -14,16 +14,14 @@ from pathlib import Path
 import torch
 
 from bnmodes.errors import UsageError
+from bnmodes.studies.order import EXIT_IN_USE, EXIT_STOPPED
 from bnmodes.training.record import FolderInUse
 from bnmodes.training.run import Stopped, train
 from bnmodes.training.spec import spec_from_json
 
-EXIT_IN_USE = 75
-EXIT_STOPPED = 130
-
 
 def stop_with(launcher: int) -> None:
-    """A launcher that dies takes its workers with it; each keeps a checkpoint first."""
+    """Whoever started it and dies takes it along; it keeps a checkpoint first."""
 
     def watch() -> None:
         while os.getppid() == launcher:

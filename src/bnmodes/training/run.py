@@ -22,7 +22,7 @@ from bnmodes.training.record import RunFolder
 from bnmodes.training.sinks import SinkName, open_sinks
 from bnmodes.training.spec import RunSpec
 
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2)
 
 
 class Stopped(Exception):
@@ -35,7 +35,8 @@ class Stopped(Exception):
 
 @dataclass
 class StopRequest:
-    """Set by Ctrl-C, a termination signal or a closed terminal; looked at between decisions."""
+    """Set by Ctrl-C, a termination signal, a closed terminal, or SIGUSR2, with which a batch system
+    says that a job's time is nearly over; looked at between decisions."""
 
     requested: bool = False
 

@@ -1,0 +1,11 @@
+"""`bnmodes` with the tests' study in its catalogue: `python small_cli.py study run small …`."""
+
+from bnmodes import cli
+from bnmodes.studies.catalogue import STUDIES
+from bnmodes.studies.launch_slurm import SlurmLauncher
+from small_study import small_study
+
+if __name__ == "__main__":
+    STUDIES["small"] = small_study()
+    SlurmLauncher.poll_seconds = 0.5
+    cli.main()
