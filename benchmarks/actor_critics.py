@@ -1,4 +1,4 @@
-"""Decisions per processor second and memory of TD3, XQC and MR.Q, whole loop, evaluation off, one thread.
+"""Decisions per processor second and memory of TD3, XQC and MR.Q: whole loop, one thread.
 
 make bench
 """
