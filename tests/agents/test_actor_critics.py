@@ -319,13 +319,18 @@ POLICY = {
 }
 
 
+DECISIONS = {"td3": 700, "xqc": 600, "mrq": 400}
+
+
 @pytest.mark.parametrize("probe", PROBES)
 @pytest.mark.parametrize("name", AGENTS)
 def test_learned_values_and_actions_are_right_on_the_probes(name, probe):
     """Much noise keeps every action visited; at temperature 1 the policy becomes the greedy one,
     whose values are the optimal ones."""
-    agent, games = build(name, f"probe/{probe}", total_decisions=800, **(POLICY | LEARNING[name]))
-    play(agent, games, decisions=800)
+    agent, games = build(
+        name, f"probe/{probe}", total_decisions=DECISIONS[name], **(POLICY | LEARNING[name])
+    )
+    play(agent, games, decisions=DECISIONS[name])
     observations, true_q = PROBES[probe].true_values(gamma=0.9)
     states, actions = true_q.shape
     obs = torch.from_numpy(observations).repeat_interleave(actions, 0)
