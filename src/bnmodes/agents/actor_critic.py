@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from bnmodes.agents.actor_critic_diagnostics import diagnose
+from bnmodes.agents.actor_critic_roles import Transitions
 from bnmodes.agents.base import (
     Means,
     forward_as,
@@ -20,6 +22,7 @@ from bnmodes.agents.base import (
     require_between,
     require_finite,
 )
+from bnmodes.diagnostics import Row
 from bnmodes.envs.base import EnvSpec, Step
 from bnmodes.networks_actor_critic import Critic
 from bnmodes.norm import ModedModule
@@ -254,9 +257,17 @@ class ActorCritic:
     def take_metrics(self) -> dict[str, float]:
         return self.means.take() | {"updates": float(self.updates)}
 
-    def diagnose(self, obs: np.ndarray, rng: np.random.Generator) -> dict[str, float]:
-        """Nothing is measured inside these networks yet."""
-        return {}
+    def diagnose(self, obs: np.ndarray, rng: np.random.Generator) -> Row:
+        return diagnose(self, rng)
+
+    def transitions(self, count: int, rng: np.random.Generator) -> Transitions:
+        """Observation, action and successor, drawn as an update draws them."""
+        drawn = self.replay.sample(count, rng)
+        return drawn.obs, drawn.action, drawn.next_obs
+
+    def q_values(self, output: Float[Tensor, "*rows outputs"]) -> Float[Tensor, "*rows"]:
+        """What a critic's output is worth."""
+        return output.squeeze(-1)
 
     def state(self) -> dict[str, Any]:
         return {
@@ -264,6 +275,9 @@ class ActorCritic:
             "updates": self.updates,
             "networks": {name: dict(net.state_dict()) for name, net in self.networks.items()},
             "optimizers": {name: optimizer_state(o) for name, o in self.optimizers.items()},
+            "learning_rates": {
+                name: float(o.param_groups[0]["lr"]) for name, o in self.optimizers.items()
+            },
             "replay": self.replay.state(),
             "action_stream": self.action_stream.bit_generator.state,
             "replay_stream": self.replay_stream.bit_generator.state,
@@ -276,6 +290,8 @@ class ActorCritic:
         self.load_networks(state["networks"])
         for name, optimizer in self.optimizers.items():
             load_optimizer_state(optimizer, state["optimizers"][name])
+            # Each update sets its own; until then it is the last update's, for diagnostics.
+            optimizer.param_groups[0]["lr"] = state["learning_rates"][name]
         self.replay.load_state(state["replay"])
         self.action_stream.bit_generator.state = state["action_stream"]
         self.replay_stream.bit_generator.state = state["replay_stream"]
