@@ -198,7 +198,7 @@ def named_kernels(prefix: str, kernels: dict[str, Tensor]) -> dict[str, Tensor]:
     return {f"{prefix}_{name}": kernel for name, kernel in kernels.items()}
 
 
-def traced_twins(twins: Sequence[DenseNetwork], x: Float[Tensor, "B inputs"], mode: Mode) -> Trace:
+def traced_twins(twins: nn.ModuleList, x: Float[Tensor, "B inputs"], mode: Mode) -> Trace:
     traces = [twin.traced(x, mode) for twin in twins]
     layers = [
         layer
@@ -209,7 +209,7 @@ def traced_twins(twins: Sequence[DenseNetwork], x: Float[Tensor, "B inputs"], mo
     return Trace(layers, traces[0].features, output)
 
 
-def twin_kernels(twins: Sequence[DenseNetwork]) -> dict[str, Tensor]:
+def twin_kernels(twins: nn.ModuleList) -> dict[str, Tensor]:
     first, second = (twin.kernels() for twin in twins)
     return named_kernels("critic1", first) | named_kernels("critic2", second)
 

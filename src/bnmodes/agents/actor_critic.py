@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from bnmodes.agents.actor_critic_diagnostics import diagnose
-from bnmodes.agents.actor_critic_roles import Transitions
+from bnmodes.agents.actor_critic_roles import Transitions, UpdateRows
 from bnmodes.agents.base import (
     Means,
     forward_as,
@@ -253,6 +253,18 @@ class ActorCritic:
         logits = forward_as("improve", protocol, self.actors, features)
         rows = (features, self._relaxed(logits))
         return forward_as("improve_critic", protocol, self.heads, rows), logits
+
+    def role_output(self, role: Role, rows: UpdateRows) -> Float[Tensor, "B ..."]:
+        """What the role's own forward gives, rows first; as declared, so it may write."""
+        protocol = self.config.protocol
+        if role in ("predict", "bootstrap"):
+            return self._critic(role, rows.now, rows.following).movedim(1, 0)
+        if role == "improve":
+            return forward_as(role, protocol, self.actors, rows.features)
+        if role == "improve_critic":
+            features = forward_as(role, protocol, self.encoders, rows.obs)
+            return forward_as(role, protocol, self.heads, (features, rows.relaxed)).movedim(1, 0)
+        return self._logits(role, rows.next_obs if role == "bootstrap_actor" else rows.obs)
 
     def take_metrics(self) -> dict[str, float]:
         return self.means.take() | {"updates": float(self.updates)}
