@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
+from actor_critic_agents import ARM, SMALL
 from bnmodes.agents.c51 import c51_config
+from bnmodes.agents.catalogue import AGENTS
 from bnmodes.agents.pqn import pqn_config
 from bnmodes.envs.registry import env_family
 from bnmodes.training.spec import DiagnosticsConfig, EvaluationConfig, RunSpec
@@ -42,3 +44,23 @@ def make_pqn_spec(env="minatar/breakout", arm="bn-running", total_decisions=600,
         diagnostics=DiagnosticsConfig(points=4),
         config=replace(pqn_config(arm, env_family(env)), **(settings | config)),
     )
+
+
+def make_actor_critic_spec(agent, env="minatar/breakout", arm=None, total_decisions=160, **config):
+    arm = arm or ARM[agent]
+    return RunSpec(
+        agent=agent,
+        env=env,
+        arm=arm,
+        seed=0,
+        total_decisions=total_decisions,
+        record_every_decisions=20,
+        evaluation=EvaluationConfig(every_decisions=80, episodes=3),
+        diagnostics=DiagnosticsConfig(points=4),
+        config=replace(AGENTS[agent].arm_config(arm, env_family(env)), **config),
+    )
+
+
+def make_small_actor_critic_spec(agent, **changes):
+    short = {"batch_size": 8, "replay_capacity": 60, "learning_starts_decisions": 30}
+    return make_actor_critic_spec(agent, **(short | SMALL[agent] | changes))

@@ -1,9 +1,9 @@
 """Value networks: linear → norm → ReLU on every hidden layer, and a bare head."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, UInt8
@@ -63,9 +63,40 @@ class NormConfig:
         return Unnormalised()
 
 
+def torso_names(linears: Iterable[nn.Module]) -> list[str]:
+    """conv1, conv2, …, dense."""
+    return [
+        f"conv{place}" if isinstance(linear, nn.Conv2d) else "dense"
+        for place, linear in enumerate(linears, start=1)
+    ]
+
+
 class Unnormalised(ModedModule):
     def run(self, x: Tensor, mode: Mode) -> Tensor:
         return x
+
+
+class HiddenLayer(NamedTuple):
+    """What one layer of a forward was given, and what it made of it."""
+
+    name: str
+    norm: ModedModule
+    before_norm: Tensor
+    """What the norm gets."""
+    units: Tensor | None
+    """What the activation gives; none where a norm stands on the input, before any unit."""
+    channels: slice = slice(None)
+    """Those of the norm that `before_norm` holds."""
+
+
+class Trace(NamedTuple):
+    """A forward with all that it computed on its way."""
+
+    layers: list[HiddenLayer]
+    features: Float[Tensor, "B units"]
+    """What the head reads; of twin critics, the first one's."""
+    output: Float[Tensor, "B ..."]
+    """Rows first, also of twin critics: [B, 2, outputs]."""
 
 
 class QNetwork(ModedModule):
@@ -106,28 +137,28 @@ class QNetwork(ModedModule):
 
     def features(self, x: UInt8[Tensor, "B C H W"], mode: Mode) -> Float[Tensor, "B units"]:
         """What the head reads: the last hidden layer after its ReLU."""
-        for _, after_relu in self.hidden(x, mode):
-            features = after_relu
+        for layer in self.hidden(x, mode):
+            features = layer.units
         return features
 
-    def hidden(self, x: UInt8[Tensor, "B C H W"], mode: Mode) -> Iterator[tuple[Tensor, Tensor]]:
-        """Of each hidden layer, what its norm gets and what its ReLU gives."""
+    def traced(self, x: UInt8[Tensor, "B C H W"], mode: Mode) -> Trace:
+        layers = list(self.hidden(x, mode))
+        features = layers[-1].units
+        return Trace(layers, features, self.head(features).unflatten(1, self.head_shape))
+
+    def hidden(self, x: UInt8[Tensor, "B C H W"], mode: Mode) -> Iterator[HiddenLayer]:
         # Planes side by side while they are bytes: a third of the time of converting floats.
         x = (torch.stack(x.unbind(1), -1) * self.pixel_scale).permute(0, 3, 1, 2)
-        for linear, norm in zip(self.linears, self.norms, strict=True):
+        for name, linear, norm in zip(self.hidden_names, self.linears, self.norms, strict=True):
             if isinstance(linear, nn.Linear) and x.ndim == 4:
                 x = x.permute(0, 2, 3, 1).flatten(1)  # no copy: that is the order in memory
             before_norm = linear(x)
             x = norm(before_norm, mode).relu()
-            yield before_norm, x
+            yield HiddenLayer(name, norm, before_norm, x)
 
     @property
     def hidden_names(self) -> list[str]:
-        """conv1, conv2, …, dense."""
-        return [
-            f"conv{place}" if isinstance(linear, nn.Conv2d) else "dense"
-            for place, linear in enumerate(self.linears, start=1)
-        ]
+        return torso_names(self.linears)
 
     def kernels(self) -> dict[str, Tensor]:
         names, linears = [*self.hidden_names, "head"], [*self.linears, self.head]

@@ -5,7 +5,7 @@ for an action that was taken, relaxed for one that a policy proposes.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Literal
 
@@ -14,8 +14,16 @@ import torch.nn.functional as F
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from bnmodes.networks import TORSOS, Conv, Dense, Unnormalised
-from bnmodes.norm import ModedModule
+from bnmodes.networks import (
+    TORSOS,
+    Conv,
+    Dense,
+    HiddenLayer,
+    Trace,
+    Unnormalised,
+    torso_names,
+)
+from bnmodes.norm import BatchNorm, ModedModule
 from bnmodes.protocol import Mode
 
 NormFactory = Callable[[tuple[int, ...]], ModedModule]
@@ -76,12 +84,23 @@ class Encoder(ModedModule):
         self.to(memory_format=torch.channels_last)
 
     def run(self, x: UInt8[Tensor, "B C H W"], mode: Mode) -> Float[Tensor, "B units"]:
+        for layer in self.hidden(x, mode):
+            features = layer.units
+        return features
+
+    def hidden(self, x: UInt8[Tensor, "B C H W"], mode: Mode) -> Iterator[HiddenLayer]:
+        names = torso_names(self.linears)
         x = (torch.stack(x.unbind(1), -1) * self.pixel_scale + self.pixel_offset).movedim(-1, 1)
-        for linear, norm in zip(self.linears, self.norms, strict=True):
+        for name, linear, norm in zip(names, self.linears, self.norms, strict=True):
             if isinstance(linear, nn.Linear) and x.ndim == 4:
                 x = x.permute(0, 2, 3, 1).flatten(1)  # no copy: that is the order in memory
-            x = self.activation(norm(linear(x), mode))
-        return x
+            before_norm = linear(x)
+            x = self.activation(norm(before_norm, mode))
+            yield HiddenLayer(name, norm, before_norm, x)
+
+    def kernels(self) -> dict[str, Tensor]:
+        names = torso_names(self.linears)
+        return {name: linear.weight for name, linear in zip(names, self.linears, strict=True)}
 
 
 class DenseNetwork(ModedModule):
@@ -108,10 +127,27 @@ class DenseNetwork(ModedModule):
         self.head = nn.Linear(sizes[-1], outputs)
 
     def run(self, x: Float[Tensor, "B inputs"], mode: Mode) -> Float[Tensor, "B outputs"]:
-        x = self.input_norm(x, mode)
-        for linear, norm in zip(self.linears, self.norms, strict=True):
-            x = self.activation(norm(linear(x), mode))
+        for layer in self.hidden(self.input_norm(x, mode), mode):
+            x = layer.units
         return self.head(x)
+
+    def hidden(self, x: Float[Tensor, "B inputs"], mode: Mode) -> Iterator[HiddenLayer]:
+        """Of inputs that are normalised already."""
+        for place, (linear, norm) in enumerate(zip(self.linears, self.norms, strict=True), start=1):
+            before_norm = linear(x)
+            x = self.activation(norm(before_norm, mode))
+            yield HiddenLayer(f"dense{place}", norm, before_norm, x)
+
+    def traced(self, x: Float[Tensor, "B inputs"], mode: Mode) -> Trace:
+        layers = list(self.hidden(self.input_norm(x, mode), mode))
+        features = layers[-1].units
+        if isinstance(self.input_norm, BatchNorm):
+            layers.insert(0, HiddenLayer("input", self.input_norm, x, None))
+        return Trace(layers, features, self.head(features))
+
+    def kernels(self) -> dict[str, Tensor]:
+        hidden = {f"dense{n}": linear.weight for n, linear in enumerate(self.linears, start=1)}
+        return hidden | {"head": self.head.weight}
 
 
 class TwinHeads(ModedModule):
@@ -127,6 +163,56 @@ class TwinHeads(ModedModule):
         x = torch.cat(rows, dim=1)
         return torch.stack([twin(x, mode) for twin in self.twins])
 
+    def traced(
+        self, rows: tuple[Float[Tensor, "B units"], Float[Tensor, "B actions"]], mode: Mode
+    ) -> Trace:
+        trace = traced_twins(self.twins, torch.cat(rows, dim=1), mode)
+        units = rows[0].shape[1]
+        layers = [part for layer in trace.layers for part in _split_input(layer, units)]
+        return trace._replace(layers=layers)
+
+    def kernels(self) -> dict[str, Tensor]:
+        return twin_kernels(self.twins)
+
+
+def _split_input(layer: HiddenLayer, units: int) -> list[HiddenLayer]:
+    """A norm on the input as two layers: its few action channels would drown among the features."""
+    if layer.units is not None:
+        return [layer]
+    features, action = slice(0, units), slice(units, None)
+    return [
+        layer._replace(before_norm=layer.before_norm[:, features], channels=features),
+        layer._replace(
+            name=layer.name.replace("input", "action"),
+            before_norm=layer.before_norm[:, action],
+            channels=action,
+        ),
+    ]
+
+
+def named(prefix: str, layers: Sequence[HiddenLayer]) -> list[HiddenLayer]:
+    return [layer._replace(name=f"{prefix}_{layer.name}") for layer in layers]
+
+
+def named_kernels(prefix: str, kernels: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}_{name}": kernel for name, kernel in kernels.items()}
+
+
+def traced_twins(twins: nn.ModuleList, x: Float[Tensor, "B inputs"], mode: Mode) -> Trace:
+    traces = [twin.traced(x, mode) for twin in twins]
+    layers = [
+        layer
+        for number, trace in enumerate(traces, start=1)
+        for layer in named(f"critic{number}", trace.layers)
+    ]
+    output = torch.stack([trace.output for trace in traces], dim=1)  # [B, 2, outputs]
+    return Trace(layers, traces[0].features, output)
+
+
+def twin_kernels(twins: nn.ModuleList) -> dict[str, Tensor]:
+    first, second = (twin.kernels() for twin in twins)
+    return named_kernels("critic1", first) | named_kernels("critic2", second)
+
 
 class Critic(ModedModule):
     """An encoder and the twin heads on its features."""
@@ -140,6 +226,33 @@ class Critic(ModedModule):
     ) -> Float[Tensor, "2 B outputs"]:
         obs, action = rows
         return self.heads((self.encoder(obs, mode), action), mode)
+
+    def traced(
+        self, rows: tuple[UInt8[Tensor, "B C H W"], Float[Tensor, "B actions"]], mode: Mode
+    ) -> Trace:
+        obs, action = rows
+        layers = list(self.encoder.hidden(obs, mode))
+        heads = self.heads.traced((layers[-1].units, action), mode)
+        return heads._replace(layers=layers + heads.layers)
+
+    def kernels(self) -> dict[str, Tensor]:
+        return self.encoder.kernels() | self.heads.kernels()
+
+
+class Policy(ModedModule):
+    """The critic's encoder and the actor on its features, as they act."""
+
+    def __init__(self, encoder: Encoder, actor: DenseNetwork):
+        super().__init__()
+        self.encoder, self.actor = encoder, actor
+
+    def run(self, obs: UInt8[Tensor, "B C H W"], mode: Mode) -> Float[Tensor, "B actions"]:
+        return self.actor(self.encoder(obs, mode), mode)
+
+    def traced(self, obs: UInt8[Tensor, "B C H W"], mode: Mode) -> Trace:
+        layers = list(self.encoder.hidden(obs, mode))
+        actor = self.actor.traced(layers[-1].units, mode)
+        return actor._replace(layers=layers + named("actor", actor.layers))
 
 
 def initialise(

@@ -7,7 +7,15 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from bnmodes.networks_actor_critic import DenseNetwork, dense_row_norm
+from bnmodes.networks import HiddenLayer, Trace, Unnormalised
+from bnmodes.networks_actor_critic import (
+    DenseNetwork,
+    dense_row_norm,
+    named,
+    named_kernels,
+    traced_twins,
+    twin_kernels,
+)
 from bnmodes.norm import ModedModule
 from bnmodes.protocol import Mode
 
@@ -27,6 +35,18 @@ class StateActionEmbedding(ModedModule):
         state, action = rows
         return self.mix(torch.cat([state, F.elu(self.action(action))], dim=1), mode)
 
+    def traced(
+        self, rows: tuple[Float[Tensor, "B state"], Float[Tensor, "B actions"]], mode: Mode
+    ) -> Trace:
+        state, action = rows
+        linear = self.action(action)
+        layer = HiddenLayer("action", Unnormalised(), linear, F.elu(linear))
+        mixed = self.mix.traced(torch.cat([state, layer.units], dim=1), mode)
+        return mixed._replace(layers=[layer, *mixed.layers])
+
+    def kernels(self) -> dict[str, Tensor]:
+        return {"action": self.action.weight} | self.mix.kernels()
+
 
 class EmbeddedHeads(ModedModule):
     """Two value networks on one embedding of state and action."""
@@ -43,6 +63,16 @@ class EmbeddedHeads(ModedModule):
     ) -> Float[Tensor, "2 B 1"]:
         x = self.embedding(rows, mode)
         return torch.stack([twin(x, mode) for twin in self.twins])
+
+    def traced(
+        self, rows: tuple[Float[Tensor, "B state"], Float[Tensor, "B actions"]], mode: Mode
+    ) -> Trace:
+        embedded = self.embedding.traced(rows, mode)
+        twins = traced_twins(self.twins, embedded.output, mode)
+        return twins._replace(layers=named("embedding", embedded.layers) + twins.layers)
+
+    def kernels(self) -> dict[str, Tensor]:
+        return named_kernels("embedding", self.embedding.kernels()) | twin_kernels(self.twins)
 
 
 class Prediction(NamedTuple):

@@ -70,6 +70,7 @@ def test_constant_features_have_no_rank():
 
 OPTIMIZERS = {
     "adam": lambda p: torch.optim.Adam(p, lr=0.01, eps=3e-4, fused=True),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.5, fused=True),
     "radam": lambda p: torch.optim.RAdam(p, lr=0.01, foreach=True),
 }
 
@@ -110,7 +111,7 @@ def test_motion_is_of_each_kernel_and_the_norm_of_all_parameters():
     optimizer = torch.optim.Adam([weight, bias], lr=0.1, eps=0.0)
     weight.grad, bias.grad = torch.ones_like(weight), torch.ones_like(bias)
     optimizer.step()  # each of the four weights moves by 0.1, from 5 to 4.9
-    motion = layer_motion({"head": weight}, optimizer)
+    motion = layer_motion({"head": weight}, [optimizer])
     assert motion["head/parameter_norm"] == pytest.approx(9.8)
     assert motion["head/effective_learning_rate"] == pytest.approx(0.2 / 9.8)
     assert motion["head/gradient_norm"] == pytest.approx(2.0)

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from bnmodes.agents.actor_critic import ActorCritic
 from bnmodes.training import audit_run as module
 from bnmodes.training.audit_run import audit_run
 from bnmodes.training.run import Stopped, train
-from run_specs import make_pqn_spec, make_spec
+from run_specs import make_pqn_spec, make_small_actor_critic_spec, make_spec
 
 
 def short(spec):
@@ -47,6 +48,72 @@ def test_what_is_declared_is_observed(spec, declared, tmp_path):
     for found in audits:
         assert found.agrees, found
         assert found.observed == declared.get(found.role, found.observed)
+
+
+CRITIC, POLICY = "online critic", "online critic and online actor"
+ACTING = {"act": f"{POLICY}, running", "evaluate": f"{POLICY}, running"}
+XQC = ACTING | {
+    "predict": f"{CRITIC}, batch, writes",
+    "improve": "online actor, batch, writes",
+    "improve_critic": f"{CRITIC}, running",
+    "bootstrap_actor": f"{POLICY}, running",
+}
+ALONE = {
+    "predict": "online critic, none",
+    "bootstrap": "target critic, none",
+    "act": "online critic and online actor, none",
+    "evaluate": "online critic and online actor, none",
+    "improve": "online actor, none",
+    "improve_critic": "online critic, none",
+    "bootstrap_actor": "target critic and target actor, none",
+}
+
+
+@pytest.mark.parametrize(
+    ("agent", "arm", "expected"),
+    [
+        ("xqc", "bn-joined", XQC | {"bootstrap": "target critic, batch"}),
+        ("xqc", "bn-separate", XQC | {"bootstrap": "target critic, batch"}),
+        ("xqc", "bn-running", XQC | {"bootstrap": "target critic, running"}),
+        ("xqc", "crossq", XQC | {"bootstrap": "online critic, batch"}),
+        ("td3", "none", ALONE),
+        ("mrq", "ln", ALONE),
+    ],
+)
+def test_every_role_of_an_actor_critic_is_observed_as_declared(agent, arm, expected, tmp_path):
+    folder = train(make_small_actor_critic_spec(agent, arm=arm, total_decisions=60), tmp_path)
+    audits, _ = audit_run(folder, seed=0)
+    assert {found.role: found.declared for found in audits} == expected
+    assert {found.role: found.observed for found in audits} == expected
+    rows = {found.role: found.rows for found in audits}
+    joined = arm in ("bn-joined", "crossq")
+    assert rows["bootstrap"] == ("16 × joined" if joined else "8 × replay-next-obs")
+
+
+def test_batch_renormalisation_reads_stored_moments_once_it_is_warm(tmp_path):
+    for warmup, statistics in ((1_000, "batch"), (5, "running+batch")):
+        spec = make_small_actor_critic_spec(
+            "xqc", arm="crossq-renorm", total_decisions=60, renorm_warmup_updates=warmup
+        )
+        audits, _ = audit_run(train(spec, tmp_path / str(warmup)), seed=0)
+        found = {audit.role: audit for audit in audits}
+        assert found["bootstrap"].observed == f"online critic, {statistics}"
+        assert found["predict"].observed == f"online critic, {statistics}, writes"
+        assert all(audit.agrees for audit in audits)
+
+
+def test_a_policy_that_reads_the_target_where_it_declares_online_is_found(tmp_path, monkeypatch):
+    folder = train(make_small_actor_critic_spec("td3", total_decisions=60), tmp_path)
+    honest = ActorCritic._logits
+
+    def dishonest(self, role, obs):
+        return honest(self, "bootstrap_actor" if role == "act" else role, obs)
+
+    monkeypatch.setattr(ActorCritic, "_logits", dishonest)
+    audits, _ = audit_run(folder, seed=0)
+    (found,) = [audit for audit in audits if not audit.agrees]
+    assert found.role == "act"
+    assert found.observed == "target critic and target actor, none"
 
 
 def test_a_forward_that_does_something_else_ends_with_code_1(tmp_path, run, monkeypatch):

@@ -6,29 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from actor_critic_agents import ARM, SMALL
-from bnmodes.agents.catalogue import AGENTS
-from bnmodes.envs.registry import env_family
 from bnmodes.training.record import RunFolder
 from bnmodes.training.run import Stopped, train
-from bnmodes.training.spec import EvaluationConfig, RunSpec
-
-
-def make_spec(agent, env="minatar/breakout", arm=None, total_decisions=160, **config):
-    arm = arm or ARM[agent]
-    return RunSpec(
-        agent=agent,
-        env=env,
-        arm=arm,
-        seed=0,
-        total_decisions=total_decisions,
-        record_every_decisions=20,
-        evaluation=EvaluationConfig(every_decisions=80, episodes=3),
-        config=replace(AGENTS[agent].arm_config(arm, env_family(env)), **config),
-    )
-
-
-SHORT = {"batch_size": 8, "replay_capacity": 60, "learning_starts_decisions": 30}
+from bnmodes.training.spec import DiagnosticsConfig, EvaluationConfig
+from run_specs import make_actor_critic_spec, make_small_actor_critic_spec
 
 
 @pytest.mark.parametrize(
@@ -41,7 +22,7 @@ SHORT = {"batch_size": 8, "replay_capacity": 60, "learning_starts_decisions": 30
     ],
 )
 def test_stopped_and_resumed_equals_never_stopped(agent, changes, tmp_path, stop_at):
-    spec = make_spec(agent, **(SHORT | SMALL[agent] | changes))
+    spec = make_small_actor_critic_spec(agent, **changes)
     train(spec, tmp_path / "whole")
     for decision in (10, 66, 120):
         stop_at(decision)
@@ -67,16 +48,19 @@ def test_stopped_and_resumed_equals_never_stopped(agent, changes, tmp_path, stop
 def test_full_networks_learn_on_atari(agent, game, changes, tmp_path):
     """At the study's network size and settings, but for batches of 32 and a short start."""
     spec = replace(
-        make_spec(
+        make_actor_critic_spec(
             agent, f"atari/{game}", total_decisions=400, batch_size=32, replay_capacity=400,
             learning_starts_decisions=300, updates_per_decision=1.0, **changes,
         ),
         record_every_decisions=100,
         evaluation=EvaluationConfig(every_decisions=400, episodes=1, epsilon=1.0),
+        diagnostics=DiagnosticsConfig(points=1),
     )  # fmt: skip
     rows = train(spec, tmp_path).metrics()
     last = [row for row in rows if row["kind"] == "train"][-1]
     assert last["updates"] == 100
     assert np.isfinite([last["loss"], last["predict_q"]]).all()
+    (measured,) = [row for row in rows if row["kind"] == "diagnostics"]
+    assert len(measured["spectrum"]) == 512
     assert rows[-1]["kind"] == "evaluation"
     assert rows[-1]["frame"] == 1600

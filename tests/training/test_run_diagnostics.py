@@ -9,13 +9,17 @@ import torch
 from bnmodes.training.record import RunFolder, numbers
 from bnmodes.training.run import Stopped, train
 from bnmodes.training.spec import DiagnosticsConfig, spec_from_json
-from run_specs import make_pqn_spec, make_spec
+from run_specs import make_pqn_spec, make_small_actor_critic_spec, make_spec
 
 SPECS = {
     "c51 bn-tracked": make_spec(arm="bn-tracked"),
     "c51 bn-batch": make_spec(arm="bn-batch"),
     "pqn bn-running": make_pqn_spec(arm="bn-running"),
     "pqn bn-batch": make_pqn_spec(arm="bn-batch"),
+    "td3": make_small_actor_critic_spec("td3"),
+    "xqc bn-joined": make_small_actor_critic_spec("xqc"),
+    "xqc bn-running": make_small_actor_critic_spec("xqc", arm="bn-running"),
+    "mrq": make_small_actor_critic_spec("mrq"),
 }
 
 
@@ -46,14 +50,16 @@ def test_they_stand_on_an_equal_grid_that_ends_with_the_run_from_the_first_updat
     assert "Infinity" not in json.dumps(rows)
 
 
-@pytest.mark.parametrize("name", ["c51 bn-tracked", "pqn bn-running"])
+@pytest.mark.parametrize(
+    "name", ["c51 bn-tracked", "pqn bn-running", "td3", "xqc bn-running", "mrq"]
+)
 def test_a_run_resumed_between_two_updates_measures_the_same(name, tmp_path, stop_at):
     """Before its next update a resumed agent has no gradient, but what its optimizer remembers."""
-    spec = replace(SPECS[name], total_decisions=240, diagnostics=DiagnosticsConfig(points=40))
-    if name.startswith("c51"):
+    spec = replace(SPECS[name], total_decisions=240, diagnostics=DiagnosticsConfig(points=16))
+    if not name.startswith("pqn"):
         spec = replace(spec, config=replace(spec.config, updates_per_decision=0.05))
     whole = rows_of(train(spec, tmp_path / "whole"), True)
-    for decision in (150, 210):
+    for decision in (144, 204):  # measured at 150 and 210, before the next update
         stop_at(decision)
         with pytest.raises(Stopped):
             train(spec, tmp_path / "parts")

@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from bnmodes.agents.actor_critic_diagnostics import diagnose
+from bnmodes.agents.actor_critic_roles import Transitions, UpdateRows
 from bnmodes.agents.base import (
     Means,
     forward_as,
@@ -20,6 +22,7 @@ from bnmodes.agents.base import (
     require_between,
     require_finite,
 )
+from bnmodes.diagnostics import Row
 from bnmodes.envs.base import EnvSpec, Step
 from bnmodes.networks_actor_critic import Critic
 from bnmodes.norm import ModedModule
@@ -251,12 +254,32 @@ class ActorCritic:
         rows = (features, self._relaxed(logits))
         return forward_as("improve_critic", protocol, self.heads, rows), logits
 
+    def role_output(self, role: Role, rows: UpdateRows) -> Float[Tensor, "B ..."]:
+        """What the role's own forward gives, rows first; as declared, so it may write."""
+        protocol = self.config.protocol
+        if role in ("predict", "bootstrap"):
+            return self._critic(role, rows.now, rows.following).movedim(1, 0)
+        if role == "improve":
+            return forward_as(role, protocol, self.actors, rows.features)
+        if role == "improve_critic":
+            features = forward_as(role, protocol, self.encoders, rows.obs)
+            return forward_as(role, protocol, self.heads, (features, rows.relaxed)).movedim(1, 0)
+        return self._logits(role, rows.next_obs if role == "bootstrap_actor" else rows.obs)
+
     def take_metrics(self) -> dict[str, float]:
         return self.means.take() | {"updates": float(self.updates)}
 
-    def diagnose(self, obs: np.ndarray, rng: np.random.Generator) -> dict[str, float]:
-        """Nothing is measured inside these networks yet."""
-        return {}
+    def diagnose(self, obs: np.ndarray, rng: np.random.Generator) -> Row:
+        return diagnose(self, rng)
+
+    def transitions(self, count: int, rng: np.random.Generator) -> Transitions:
+        """Observation, action and successor, drawn as an update draws them."""
+        drawn = self.replay.sample(count, rng)
+        return drawn.obs, drawn.action, drawn.next_obs
+
+    def q_values(self, output: Float[Tensor, "*rows outputs"]) -> Float[Tensor, "*rows"]:
+        """What a critic's output is worth."""
+        return output.squeeze(-1)
 
     def state(self) -> dict[str, Any]:
         return {
@@ -264,6 +287,9 @@ class ActorCritic:
             "updates": self.updates,
             "networks": {name: dict(net.state_dict()) for name, net in self.networks.items()},
             "optimizers": {name: optimizer_state(o) for name, o in self.optimizers.items()},
+            "learning_rates": {
+                name: float(o.param_groups[0]["lr"]) for name, o in self.optimizers.items()
+            },
             "replay": self.replay.state(),
             "action_stream": self.action_stream.bit_generator.state,
             "replay_stream": self.replay_stream.bit_generator.state,
@@ -276,6 +302,8 @@ class ActorCritic:
         self.load_networks(state["networks"])
         for name, optimizer in self.optimizers.items():
             load_optimizer_state(optimizer, state["optimizers"][name])
+            # Each update sets its own; until then it is the last update's, for diagnostics.
+            optimizer.param_groups[0]["lr"] = state["learning_rates"][name]
         self.replay.load_state(state["replay"])
         self.action_stream.bit_generator.state = state["action_stream"]
         self.replay_stream.bit_generator.state = state["replay_stream"]

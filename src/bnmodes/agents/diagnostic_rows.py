@@ -26,11 +26,11 @@ def replay_batches(
     return {
         "predict": drawn.obs.unflatten(0, (minibatches, batch_size)),
         "bootstrap": drawn.next_obs.unflatten(0, (minibatches, batch_size)),
-        "act": _newest_acting_batches(replay, minibatches, batch_size, rng),
+        "act": newest_acting_batches(replay, minibatches, batch_size, rng),
     }
 
 
-def _newest_acting_batches(
+def newest_acting_batches(
     replay: Replay, most: int, group_of_one_env: int, rng: np.random.Generator
 ) -> Batches:
     """The rows of the newest decisions, together as they were acted on. A single environment's

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bnmodes.agents.actor_critic import ActorCritic, ActorCriticConfig, descend
+from bnmodes.agents.actor_critic_roles import Transitions
 from bnmodes.agents.base import Means, require_above_zero, require_between
 from bnmodes.envs.base import EnvSpec, Step
 from bnmodes.errors import UsageError
@@ -264,6 +265,14 @@ class MRQ(ActorCritic):
         q, logits = self._judged_policy(obs)
         penalty = self.config.logit_penalty * logits.square().mean()
         descend(self.optimizers["actor"], penalty - q.mean())
+
+    def transitions(self, count: int, rng: np.random.Generator) -> Transitions:
+        """Prioritised and shifted as a value update's; the successor is that of its last step."""
+        lane, transition = self.priorities.sample(count, rng)
+        sequences = gather_sequences(self.replay, lane, transition, self.config.return_steps)
+        frames = shifted(sequences.frames, self.config.shift_pixels, rng)
+        sequences = replace(sequences, frames=frames)
+        return sequences.observation(0), sequences.action[:, 0], sequences.last_successor()
 
     def take_metrics(self) -> dict[str, float]:
         scale = {"reward_scale": self.reward_scale}

@@ -239,8 +239,11 @@ class XQC(ActorCritic):
         if self.config.moments_follow:
             move_towards(target.buffers(), online.buffers(), self.config.target_weight)
 
-    def _expected(self, logits: Float[Tensor, "2 B atoms"]) -> Float[Tensor, "2 B"]:
+    def _expected(self, logits: Float[Tensor, "*rows atoms"]) -> Float[Tensor, "*rows"]:
         return logits.softmax(-1) @ self.support
+
+    def q_values(self, output: Float[Tensor, "*rows atoms"]) -> Float[Tensor, "*rows"]:
+        return self._expected(output)
 
     @property
     def learning_rate(self) -> float:

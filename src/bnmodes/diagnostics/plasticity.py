@@ -53,7 +53,10 @@ def srank(singular_values: Float64[Tensor, " units"]) -> int:
     return int((cumulated < (1 - SRANK_DELTA) * cumulated[-1]).sum()) + bool(cumulated[-1] > 0)
 
 
-def last_update(optimizer: torch.optim.Adam | torch.optim.RAdam, parameter: Tensor) -> Tensor:
+AdamLike = torch.optim.Adam | torch.optim.AdamW | torch.optim.RAdam
+
+
+def last_update(optimizer: AdamLike, parameter: Tensor) -> Tensor:
     """What the optimizer's last step added to a parameter, from the moments that it keeps.
 
     So a resumed run, which has no gradient yet, measures what an undisturbed one does.
@@ -62,9 +65,13 @@ def last_update(optimizer: torch.optim.Adam | torch.optim.RAdam, parameter: Tens
     state, (beta1, beta2) = optimizer.state[parameter], group["betas"]
     step = float(state["step"])
     mean = state["exp_avg"] / (1 - beta1**step)
-    if isinstance(optimizer, torch.optim.Adam):
+    if not isinstance(optimizer, torch.optim.RAdam):
         root = (state["exp_avg_sq"] / (1 - beta2**step)).sqrt()
-        return -group["lr"] * mean / (root + group["eps"])
+        added = -group["lr"] * mean / (root + group["eps"])
+        if not isinstance(optimizer, torch.optim.AdamW):
+            return added
+        decay = group["lr"] * group["weight_decay"]  # share of the weight that went before the step
+        return (added - decay * parameter.detach()) / (1 - decay)
     longest = 2 / (1 - beta2) - 1
     length = longest - 2 * step * beta2**step / (1 - beta2**step)
     if length <= 5:  # the variance is not tractable yet: RAdam steps along the mean itself
@@ -76,9 +83,7 @@ def last_update(optimizer: torch.optim.Adam | torch.optim.RAdam, parameter: Tens
     return -group["lr"] * mean * rectification * adapted
 
 
-def recent_gradient_norm(
-    optimizer: torch.optim.Adam | torch.optim.RAdam, parameter: Tensor
-) -> float:
+def recent_gradient_norm(optimizer: AdamLike, parameter: Tensor) -> float:
     """Root mean square norm over about the last 1/(1 − β₂) updates, as the optimizer met them."""
     (group,) = optimizer.param_groups
     state = optimizer.state[parameter]
@@ -86,19 +91,27 @@ def recent_gradient_norm(
     return float(unbiased.sqrt())
 
 
-def layer_motion(
-    kernels: Mapping[str, Tensor], optimizer: torch.optim.Adam | torch.optim.RAdam
-) -> dict[str, float]:
+def layer_motion(kernels: Mapping[str, Tensor], optimizers: Sequence[AdamLike]) -> dict[str, float]:
     """Norm, recent gradient norm and effective learning rate ‖Δw‖/‖w‖ of each layer's kernel."""
-    motion = {"parameter_norm": _norm(optimizer.param_groups[0]["params"])}
+    owners = {p: optimizer for optimizer in optimizers for p in _parameters(optimizer)}
+    motion = {"parameter_norm": _norm(list(owners))}
     for layer, kernel in kernels.items():
-        norm = _norm([kernel])
+        norm, optimizer = _norm([kernel]), owners[kernel]
         motion[f"{layer}/parameter_norm"] = norm
         motion[f"{layer}/gradient_norm"] = recent_gradient_norm(optimizer, kernel)
         motion[f"{layer}/effective_learning_rate"] = (
             _norm([last_update(optimizer, kernel)]) / norm if norm else 0.0
         )
     return motion
+
+
+def have_all_stepped(optimizers: Sequence[AdamLike]) -> bool:
+    return all(any(optimizer.state.values()) for optimizer in optimizers)
+
+
+def _parameters(optimizer: AdamLike) -> list[Tensor]:
+    (group,) = optimizer.param_groups
+    return group["params"]
 
 
 @torch.no_grad()
