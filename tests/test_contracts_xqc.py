@@ -121,7 +121,7 @@ def test_one_update_makes_the_declared_forwards_and_no_other(arm, monkeypatch):
     agent = make_agent(arm, batch_size=8, policy_delay=1)
     fill(agent)
     calls = record_calls(agent, monkeypatch)
-    agent._update()
+    agent._updates(1)
     obs = state_actions(1, rows=4)[0].numpy()
     agent.decisions = 10**6
     agent.act(obs[:1])

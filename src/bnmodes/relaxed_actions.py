@@ -8,29 +8,35 @@ bootstraps from, is a corner: the largest part of the relaxed action after Gauss
 import math
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
 
+def gumbel_noise(shape: tuple[int, ...], rng: torch.Generator) -> Float[Tensor, "*shape"]:
+    return -torch.empty(shape).exponential_(generator=rng).log()  # −log Exp(1) is Gumbel
+
+
+def gaussian_noise(shape: tuple[int, ...], rng: torch.Generator) -> Float[Tensor, "*shape"]:
+    return torch.empty(shape).normal_(generator=rng)
+
+
 def gumbel_softmax(
-    logits: Float[Tensor, "B actions"], temperature: float, rng: torch.Generator
+    logits: Float[Tensor, "B actions"], temperature: float, gumbel: Float[Tensor, "B actions"]
 ) -> Float[Tensor, "B actions"]:
     """The relaxed action; its argmax is a sample of softmax(logits), whatever the temperature."""
-    exponential = torch.empty_like(logits).exponential_(generator=rng)
-    return ((logits - exponential.log()) / temperature).softmax(-1)  # −log Exp(1) is Gumbel
+    return ((logits + gumbel) / temperature).softmax(-1)
 
 
 def noisy_action(
     relaxed: Float[Tensor, "B actions"],
+    gaussian: Float[Tensor, "B actions"],
     deviation: float,
-    rng: torch.Generator,
     clip: float = math.inf,
 ) -> Int64[Tensor, " B"]:
-    """The largest part of a relaxed action after Gaussian noise."""
-    noise = torch.empty_like(relaxed).normal_(generator=rng) * deviation
-    return (relaxed + noise.clamp(-clip, clip)).argmax(-1)
+    """The largest part of a relaxed action after Gaussian noise of a deviation."""
+    return (relaxed + (gaussian * deviation).clamp(-clip, clip)).argmax(-1)
 
 
 def one_hot(action: Int64[Tensor, " B"], num_actions: int) -> Float[Tensor, "B actions"]:
-    return F.one_hot(action, num_actions).float()
+    # F.one_hot looks at the largest action first, and a device would have to be waited for.
+    return (action[:, None] == torch.arange(num_actions, device=action.device)).float()

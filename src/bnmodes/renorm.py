@@ -34,17 +34,18 @@ class BatchRenorm(BatchNorm):
         self.register_buffer("updates", torch.zeros(()))
 
     def run(self, x: Float[Tensor, "B C *HW"], mode: Mode) -> Float[Tensor, "B C *HW"]:
-        corrected = mode.statistics == "batch" and self.updates >= self.warmup_updates
-        if corrected:
-            r, d = self._correction(x.detach())
+        if mode.statistics != "batch":
+            return super().run(x, mode)
+        # Both are computed: to ask which one is due would be to wait for the device.
+        warm = self.updates >= self.warmup_updates
+        r, d = self._correction(x.detach())
         y = super().run(x, mode)
         if mode.update is not None:
             self.updates += 1
-        if not corrected:
-            return y
         wide = (-1, *[1] * (x.ndim - 2))  # one number a channel, over rows and positions
         bias = self.bias.view(wide)
-        return (y - bias) * r.view(wide) + (self.weight * d).view(wide) + bias
+        corrected = (y - bias) * r.view(wide) + (self.weight * d).view(wide) + bias
+        return torch.where(warm, corrected, y)
 
     def _correction(self, x: Tensor) -> tuple[Float[Tensor, " C"], Float[Tensor, " C"]]:
         axes = (0, *range(2, x.ndim))

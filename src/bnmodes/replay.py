@@ -20,7 +20,8 @@ else: drawing needs no list of valid places and no rejection. Anything kept per 
 unbroken stretch of play exactly when their `newest_frame` differ by one.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from torch import Tensor
 
 from bnmodes.envs.base import EnvSpec, Observations, Step
 from bnmodes.errors import UsageError
+from bnmodes.execution import PLAIN, Execution
 
 Index = Int64[np.ndarray, " batch"]
 
@@ -43,6 +45,11 @@ class Batch:
     """Shares memory with `obs`: do not write into either."""
     terminated: Bool[Tensor, " batch"]
 
+    def split(self, size: int) -> "Iterator[Batch]":
+        """Minibatches of `size` rows, in their order."""
+        parts = (getattr(self, f.name).split(size) for f in fields(self))
+        return (Batch(*rows) for rows in zip(*parts, strict=True))
+
 
 def _frames_per_lane(transitions: int, stack: int) -> int:
     """Room for `transitions` in games of 5·stack² decisions or more on average (80 with stack 4,
@@ -53,7 +60,9 @@ def _frames_per_lane(transitions: int, stack: int) -> int:
 
 
 class Replay:
-    def __init__(self, spec: EnvSpec, num_envs: int, capacity: int) -> None:
+    def __init__(
+        self, spec: EnvSpec, num_envs: int, capacity: int, execution: Execution = PLAIN
+    ) -> None:
         """Holds at most `capacity` transitions of all environments together."""
         if capacity < num_envs:
             raise UsageError(
@@ -61,14 +70,20 @@ class Replay:
                 "choose a capacity of at least one transition for each."
             )
         self.spec = spec
+        self.execution = execution
         self._lanes = np.arange(num_envs)
         self._window = np.arange(1 - spec.stack, 2)
         self._max_transitions = capacity // num_envs
         self._max_frames = _frames_per_lane(self._max_transitions, spec.stack)
 
-        # Time comes first, so that the used part of a ring is one contiguous block; memory is
-        # taken from the system only as the rings fill.
-        self.frames = np.zeros((self._max_frames, num_envs, *spec.frame_shape), np.uint8)
+        # Time comes first, so that the used part of a ring is one contiguous block; the host's
+        # memory is taken from the system only as the rings fill.
+        frames = (self._max_frames, num_envs, *spec.frame_shape)
+        if execution.on_accelerator and execution.replay_memory == "device":
+            self.frames = execution.zeros(frames, torch.uint8)
+        else:
+            self.frames = torch.from_numpy(np.zeros(frames, np.uint8))
+        self._rows = self.frames.flatten(0, 1).flatten(1)  # [frames · envs, pixels], no copy
         transitions = (self._max_transitions, num_envs)
         self.newest_frame = np.zeros(transitions, np.int64)
         self.action = np.zeros(transitions, np.int64)
@@ -125,24 +140,40 @@ class Replay:
     def gather(self, lane: Index, transition: Index) -> Batch:
         """These transitions, which must be held: `oldest[lane] <= transition < made`."""
         at = (transition % self._max_transitions, lane)
-        slots = (self.newest_frame[at][:, None] + self._window) % self._max_frames
-        frames = torch.from_numpy(self.frames[slots, lane[:, None]])  # [batch, stack + 1, c, h, w]
+        frames = self.frames_around(lane, self.newest_frame[at], self._window)
         return Batch(
             obs=frames[:, :-1].flatten(1, 2),  # [batch, stack·c, h, w]
-            action=torch.from_numpy(self.action[at]),
-            reward=torch.from_numpy(self.reward[at]),
+            action=self.to_device(self.action[at]),
+            reward=self.to_device(self.reward[at]),
             next_obs=frames[:, 1:].flatten(1, 2),
-            terminated=torch.from_numpy(self.terminated[at]),
+            terminated=self.to_device(self.terminated[at]),
         )
 
+    def frames_around(
+        self, lane: Index, frame: Index, window: Int64[np.ndarray, " window"]
+    ) -> UInt8[Tensor, "batch window c h w"]:
+        """At the distances `window` from a frame of each lane, on the device."""
+        slots = (frame[:, None] + window) % self._max_frames
+        # Whole rows of two axes: with more axes, indexing by tensors takes eight times as long.
+        rows = torch.from_numpy((slots * len(self._lanes) + lane[:, None]).ravel())
+        picked = self._rows.index_select(0, self._beside_frames(rows))
+        return self.execution.to_device(picked).view(*slots.shape, *self.spec.frame_shape)
+
+    def to_device(self, array: np.ndarray) -> Tensor:
+        return self.execution.to_device(torch.from_numpy(array))
+
+    def _beside_frames(self, tensor: Tensor) -> Tensor:
+        return self.execution.to_device(tensor) if self.frames.device.type != "cpu" else tensor
+
     def state(self) -> dict[str, Any]:
-        """The used part of the rings, as views: write it out before the next `add`."""
+        """The used part of the rings, as views (of frames on an accelerator, a copy): write it
+        out before the next `add`."""
         return {
             "layout": self._layout,
             "made": self.made,
             "oldest": self.oldest,
             "frames_seen": self._frames_seen,
-            "frames": self.frames[: self._frames_seen.max()],
+            "frames": self.frames[: self._frames_seen.max()].cpu().numpy(),
             "newest_frame": self.newest_frame[: self.made],
             "action": self.action[: self.made],
             "reward": self.reward[: self.made],
@@ -159,7 +190,8 @@ class Replay:
         self.made = state["made"]
         self.oldest[:] = state["oldest"]
         self._frames_seen[:] = state["frames_seen"]
-        for name in ("frames", "newest_frame", "action", "reward", "terminated"):
+        self.frames[: len(state["frames"])].copy_(torch.from_numpy(state["frames"]))
+        for name in ("newest_frame", "action", "reward", "terminated"):
             getattr(self, name)[: len(state[name])] = state[name]
 
     @property
@@ -179,7 +211,11 @@ class Replay:
     def _store_frame(
         self, lanes: Int64[np.ndarray, " some"], frame: UInt8[np.ndarray, "some c h w"]
     ) -> None:
-        self.frames[self._frames_seen[lanes] % self._max_frames, lanes] = frame
+        rows = self._frames_seen[lanes] % self._max_frames * len(self._lanes) + lanes
+        pixels = torch.from_numpy(frame).reshape(len(lanes), -1)
+        self._rows.index_copy_(
+            0, self._beside_frames(torch.from_numpy(rows)), self._beside_frames(pixels)
+        )
         self._frames_seen[lanes] += 1
         # Every transition has its own newest frame, so one frame overwritten breaks at most one
         # window: the oldest.

@@ -41,8 +41,9 @@ class Sequences:
     def last_successor(self) -> UInt8[Tensor, "batch channels h w"]:
         """After the last step that exists."""
         length = self.exists.sum(1)
-        window = length[:, None] + torch.arange(self.stack)
-        return self.frames[torch.arange(len(length))[:, None], window].flatten(1, 2)
+        window = length[:, None] + torch.arange(self.stack, device=length.device)
+        rows = torch.arange(len(length), device=length.device)
+        return self.frames[rows[:, None], window].flatten(1, 2)
 
 
 def gather_sequences(replay: Replay, lane: Index, transition: Index, steps: int) -> Sequences:
@@ -54,14 +55,13 @@ def gather_sequences(replay: Replay, lane: Index, transition: Index, steps: int)
     alive = np.ones_like(unbroken)
     alive[:, 1:] = ~np.logical_or.accumulate(terminated, axis=1)[:, :-1]
     window = np.arange(1 - replay.spec.stack, steps + 1)
-    slots = (newest[:, :1] + window) % len(replay.frames)
     return Sequences(
-        frames=torch.from_numpy(replay.frames[slots, lane[:, None]]),
+        frames=replay.frames_around(lane, newest[:, 0], window),
         stack=replay.spec.stack,
-        action=torch.from_numpy(replay.action[at]),
-        reward=torch.from_numpy(replay.reward[at]),
-        terminated=torch.from_numpy(terminated),
-        exists=torch.from_numpy(np.logical_and.accumulate(unbroken & alive, axis=1)),
+        action=replay.to_device(replay.action[at]),
+        reward=replay.to_device(replay.reward[at]),
+        terminated=replay.to_device(terminated),
+        exists=replay.to_device(np.logical_and.accumulate(unbroken & alive, axis=1)),
     )
 
 
@@ -71,7 +71,7 @@ def n_step_return(
     """Σ γ^k r_k over the steps that exist, and the discount of the value after the last of them:
     γ to the power of their number, or 0 after a termination."""
     exists = sequences.exists.float()
-    discounts = gamma ** torch.arange(sequences.steps)
+    discounts = gamma ** torch.arange(sequences.steps, device=exists.device)
     total = (exists * discounts * sequences.reward).sum(1)
     ended = (sequences.terminated & sequences.exists).any(1)
     return total, gamma ** exists.sum(1) * (~ended).float()
@@ -85,11 +85,8 @@ def shifted(
         return frames
     height, width = frames.shape[-2:]
     moves = rng.integers(-pad_pixels, pad_pixels + 1, size=(len(frames), 2, 1))
-    rows = torch.from_numpy((np.arange(height) + moves[:, 0]).clip(0, height - 1))
-    columns = torch.from_numpy((np.arange(width) + moves[:, 1]).clip(0, width - 1))
-    moved = torch.empty_like(frames)
-    for row in range(len(frames)):
-        torch.index_select(
-            frames[row].index_select(-2, rows[row]), -1, columns[row], out=moved[row]
-        )
-    return moved
+    rows = (np.arange(height) + moves[:, 0]).clip(0, height - 1)
+    columns = (np.arange(width) + moves[:, 1]).clip(0, width - 1)
+    pixels = torch.from_numpy(rows[:, :, None] * width + columns[:, None]).to(frames.device)
+    flat = frames.flatten(1, 2).flatten(2)  # [batch, time · c, pixels]
+    return flat.gather(2, pixels.flatten(1)[:, None].expand_as(flat)).view_as(frames)

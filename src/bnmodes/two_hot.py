@@ -21,19 +21,19 @@ class TwoHot:
     limit: float = 10.0
     """The outermost bins stand at ±symexp(limit); numbers beyond are clipped."""
 
-    def places(self) -> Float[Tensor, " bins"]:
-        return symexp(torch.linspace(-self.limit, self.limit, self.bins))
+    def places(self, device: torch.device | str = "cpu") -> Float[Tensor, " bins"]:
+        return symexp(torch.linspace(-self.limit, self.limit, self.bins, device=device))
 
     def encode(self, number: Float[Tensor, "*B"]) -> Float[Tensor, "*B bins"]:
         """Weights whose mean place is the number."""
-        places = self.places()
+        places = self.places(number.device)
         number = number.clamp(places[0], places[-1])
         above = torch.searchsorted(places, number).clamp(1, self.bins - 1)
         low, high = places[above - 1], places[above]
         share = ((number - low) / (high - low))[..., None]  # of the upper bin
-        weights = torch.zeros(*number.shape, self.bins)
+        weights = number.new_zeros(*number.shape, self.bins)
         weights.scatter_(-1, above[..., None], share)
         return weights.scatter_(-1, above[..., None] - 1, 1 - share)
 
     def decode(self, weights: Float[Tensor, "*B bins"]) -> Float[Tensor, "*B"]:
-        return weights @ self.places()
+        return weights @ self.places(weights.device)

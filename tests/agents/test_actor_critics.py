@@ -100,11 +100,11 @@ def test_td3_moves_policy_and_targets_at_every_second_update():
     agent, games = build("td3", target_weight=0.1)
     fill(agent, games, 30)
     networks = {name: copied(net.parameters()) for name, net in agent.networks.items()}
-    agent._update()
+    agent._updates(1)
     for name in ("target_critic", "target_actor", "online_actor"):
         assert equal(agent.networks[name].parameters(), networks[name])
     assert not equal(agent.networks["online_critic"].parameters(), networks["online_critic"])
-    agent._update()
+    agent._updates(1)
     for part in ("critic", "actor"):
         for old, online, target in zip(
             networks[f"target_{part}"],
@@ -143,7 +143,7 @@ def test_td3s_target_is_the_lower_critic_of_the_noisy_next_action(monkeypatch):
         expected += ((q[0, row] - target) ** 2 + (q[1, row] - target) ** 2) / 16
     agent.replay_stream.bit_generator.state = stream
     agent.policy_stream.set_state(policy)
-    agent._update()
+    agent._updates(1)
     assert agent.take_metrics()["loss"] == pytest.approx(expected.item(), rel=1e-4)
     assert batch.terminated.any()
 
@@ -154,7 +154,7 @@ def test_xqcs_target_averages_parameters_and_moments_only_where_they_are_read(ar
     fill(agent, games, 30)
     target, online = agent.critics["target"], agent.critics["online"]
     parameters, moments = copied(target.parameters()), copied(target.buffers())
-    agent._update()
+    agent._updates(1)
     for old, new, now in zip(parameters, online.parameters(), target.parameters(), strict=True):
         torch.testing.assert_close(now, 0.9 * old + 0.1 * new)
     assert equal(target.buffers(), moments) is not follow
@@ -180,15 +180,15 @@ def test_xqcs_policy_waits_and_its_learning_rate_falls_to_a_tenth():
     agent, games = build("xqc", total_decisions=60)
     fill(agent, games, 20)
     before = copied(agent.actors["online"].parameters())
-    agent._update()
-    agent._update()
+    agent._updates(1)
+    agent._updates(1)
     assert equal(agent.actors["online"].parameters(), before)
-    agent._update()
+    agent._updates(1)
     assert not equal(agent.actors["online"].parameters(), before)
     assert agent.learning_rate == pytest.approx(3e-4 * (1 - 0.9 * 3 / 40))
     agent.updates = 40
     assert agent.learning_rate == pytest.approx(3e-5)
-    agent._update()
+    agent._updates(1)
     assert agent.optimizers["critic"].param_groups[0]["lr"] == pytest.approx(3e-5)
 
 
@@ -214,7 +214,7 @@ def test_xqcs_target_is_the_whole_distribution_of_the_lower_critic():
     agent.replay.reward[:] = 0
     agent.replay.terminated[:] = False
     agent.config = type(agent.config)(**(vars(agent.config) | {"gamma": 1.0}))
-    agent._update()
+    agent._updates(1)
     # The gradient of cross-entropy at equal logits is 1/21 minus the target.
     target = 1 / 21 - high.grad
     assert target[0, 5].item() == pytest.approx(1, abs=1e-4)

@@ -80,7 +80,7 @@ def test_tracking_moves_moments_towards_the_next_observations_by_alpha():
     x = agent.replay.sample(64, agent.replay_stream).next_obs
     first_layer = agent.networks["target"].linears[0](x.float())
     agent.replay_stream.bit_generator.state = state
-    agent._update()
+    agent._updates(1)
     torch.testing.assert_close(
         agent.networks["target"].norms[0].mean, 0.5 * first_layer.mean((0, 2, 3))
     )

@@ -104,7 +104,7 @@ def values_of(source: str, arm: str, env: str, **changes):
         step = games.step(actions)
         agent.observe(actions, step)
         obs = step.obs
-    return agent._next_values(), ~agent.rollout["terminated"]
+    return agent._next_values(agent.rollout), ~agent.rollout["terminated"]
 
 
 @pytest.mark.parametrize(
@@ -140,9 +140,9 @@ def test_after_a_truncation_the_cache_does_not_use_the_next_game():
         obs = step.obs
     assert agent.rollout["cut"][4].all()
     agent.rollout["acting_value"][5] = 99.0
-    values = agent._next_values()
+    values = agent._next_values(agent.rollout)
     assert (values[4] < 50).all()
-    assert (agent._targets()[:5] < 50).all()
+    assert (agent._targets(agent.rollout)[:5] < 50).all()
 
 
 def test_test_rows_act_greedily_and_are_never_learnt_from():
@@ -172,13 +172,13 @@ def test_test_rows_act_greedily_and_are_never_learnt_from():
 def test_an_update_is_epochs_times_minibatches_steps_over_every_transition(monkeypatch):
     agent, games = build(epochs=3)
     seen = []
-    descend = agent._descend
+    update = agent._update
 
     def watched(obs, action, target):
         seen.append(target)
-        descend(obs, action, target)
+        update(obs, action, target)
 
-    monkeypatch.setattr(agent, "_descend", watched)
+    monkeypatch.setattr(agent, "_update", watched)
     play(agent, games, steps=8)
     assert len(seen) == 3 * 4
     epochs = [torch.cat(seen[i : i + 4]) for i in range(0, 12, 4)]

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from bnmodes.agents.actor_critic_diagnostics import diagnose
 from bnmodes.agents.actor_critic_roles import Transitions, UpdateRows
 from bnmodes.agents.base import (
     Means,
     forward_as,
+    held_still,
     load_optimizer_state,
+    never_learns_note,
     optimizer_state,
     require_above_zero,
     require_between,
@@ -24,11 +26,18 @@ from bnmodes.agents.base import (
 )
 from bnmodes.diagnostics import Row
 from bnmodes.envs.base import EnvSpec, Step
+from bnmodes.execution import Execution
 from bnmodes.networks_actor_critic import Critic
 from bnmodes.norm import ModedModule
 from bnmodes.protocol import Params, Protocol, Role, Setting
-from bnmodes.relaxed_actions import gumbel_softmax, noisy_action, one_hot
-from bnmodes.replay import Replay
+from bnmodes.relaxed_actions import (
+    gaussian_noise,
+    gumbel_noise,
+    gumbel_softmax,
+    noisy_action,
+    one_hot,
+)
+from bnmodes.replay import Batch, Replay
 from bnmodes.streams import numpy_stream, torch_stream
 
 StateAction = tuple[Tensor, Tensor]
@@ -123,12 +132,7 @@ class ActorCriticConfig:
 
     def warnings(self, total_decisions: int) -> list[str]:
         """What is allowed, but probably not meant."""
-        if total_decisions > self.learning_starts_decisions:
-            return []
-        return [
-            f"learning starts at decision {self.learning_starts_decisions:,}, after the end of "
-            "this run (--learning-starts-decisions)"
-        ]
+        return never_learns_note(self, total_decisions)
 
     def validate(self, evaluation_rows: int) -> None:
         require_finite(self)
@@ -150,8 +154,9 @@ class ActorCriticConfig:
 class ActorCritic:
     """The agent around the updates: acting, replay, counters and state.
 
-    A subclass builds the networks and optimizers and writes `_update`. A policy reads the features
-    of the critic's encoder; only the critic's loss trains that one.
+    A subclass builds the networks, on the device, and the optimizers; it writes `_update` and the
+    two losses. A policy reads the features of the critic's encoder; only the critic's loss trains
+    that one. All noise is drawn on the host: it is the same whatever the device.
     """
 
     def __init__(
@@ -164,8 +169,10 @@ class ActorCritic:
         actors: dict[Params, ModedModule],
         optimizers: dict[str, torch.optim.Optimizer],
         metrics: tuple[str, ...],
+        execution: Execution,
     ):
         self.config = config
+        self.execution = execution
         self.num_actions = env.num_actions
         self.seed = seed
         self.total_decisions = total_decisions
@@ -177,8 +184,10 @@ class ActorCritic:
         self.networks = {f"{params}_critic": critic for params, critic in critics.items()}
         self.networks |= {f"{params}_actor": actor for params, actor in actors.items()}
         self.optimizers = optimizers
-        self.means = Means(metrics)
-        self.replay = Replay(env, config.num_envs, config.replay_capacity)
+        self.critic_loss = execution.compiled(self._critic_loss)
+        self.policy_loss = execution.compiled(self._policy_loss)
+        self.means = Means(metrics, execution.device)
+        self.replay = Replay(env, config.num_envs, config.replay_capacity, execution)
         self.action_stream = numpy_stream(seed, "exploration")
         self.replay_stream = numpy_stream(seed, "replay")
         self.policy_stream = torch_stream(seed, "policy")
@@ -191,17 +200,20 @@ class ActorCritic:
     def act(self, obs: np.ndarray) -> np.ndarray:
         if self.decisions < self.config.learning_starts_decisions:
             return self.action_stream.integers(self.num_actions, size=len(obs))
-        relaxed = self._relaxed(self._logits("act", torch.from_numpy(obs)))
-        return noisy_action(relaxed, self.config.exploration_noise, self.policy_stream).numpy()
+        logits = self._logits("act", self.execution.to_device(torch.from_numpy(obs)))
+        relaxed = self._relaxed(logits, self._gumbel(len(obs)))
+        action = noisy_action(relaxed, self._gaussian(len(obs)), self.config.exploration_noise)
+        return action.cpu().numpy()
 
     @torch.no_grad()
     def greedy(self, obs: np.ndarray) -> np.ndarray:
-        logits = self._logits("evaluate", torch.from_numpy(obs))
+        logits = self._logits("evaluate", self.execution.to_device(torch.from_numpy(obs)))
         if self.config.evaluate_sampled:
-            logits = gumbel_softmax(logits, self.config.temperature, self._evaluation_noise())
-        return logits.argmax(-1).numpy()
+            gumbel = gumbel_noise(tuple(logits.shape), self._evaluation_generator())
+            logits = self._relaxed(logits, self.execution.to_device(gumbel))
+        return logits.argmax(-1).cpu().numpy()
 
-    def _evaluation_noise(self) -> torch.Generator:
+    def _evaluation_generator(self) -> torch.Generator:
         """Begun anew at each evaluation, so that it depends on nothing but the decision."""
         if self._evaluation_stream is None or self._evaluation_stream[0] != self.decisions:
             stream = torch_stream(self.seed, f"evaluation policy {self.decisions}")
@@ -216,28 +228,60 @@ class ActorCritic:
         now, before = self.decisions, self.decisions - self.config.num_envs
         if now <= self.config.learning_starts_decisions:
             return
-        for _ in range(self._updates_by(now) - self._updates_by(before)):
-            self._update()
+        if due := self._updates_by(now) - self._updates_by(before):
+            self._updates(due)
 
     def _updates_by(self, decision: int) -> int:
         return math.floor(decision * self.config.updates_per_decision + 1e-6)
 
-    def _update(self) -> None:
+    def _updates(self, count: int) -> None:
+        """Their minibatches are drawn, and brought to the device, in one go."""
+        size = self.config.batch_size
+        for batch in self.replay.sample(count * size, self.replay_stream).split(size):
+            self._update(batch)
+
+    def _update(self, batch: Batch) -> None:
         raise NotImplementedError
+
+    def _critic_loss(self, *rows_and_noise: Any) -> tuple[Tensor, ...]:
+        """The loss, the mean predicted and the mean bootstrapped Q."""
+        raise NotImplementedError
+
+    def _policy_loss(self, obs: Tensor, gumbel: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def _policy_loss_of(self, obs: Tensor) -> Tensor:
+        """For the policy alone: the critics only judge."""
+        with held_still(self.heads["online"]):
+            return self.policy_loss(obs, self._gumbel(len(obs)))
 
     def _logits(self, role: Role, obs: Tensor) -> Float[Tensor, "B actions"]:
         features = forward_as(role, self.config.protocol, self.encoders, obs)
         return forward_as(role, self.config.protocol, self.actors, features)
 
-    def _relaxed(self, logits: Tensor) -> Float[Tensor, "B actions"]:
-        return gumbel_softmax(logits, self.config.temperature, self.policy_stream)
+    def _relaxed(self, logits: Tensor, gumbel: Tensor) -> Float[Tensor, "B actions"]:
+        return gumbel_softmax(logits, self.config.temperature, gumbel)
 
-    def _next_action(self, next_obs: Tensor) -> Float[Tensor, "B actions"]:
-        """One-hot, by the bootstrap's policy with its clipped noise."""
-        config, relaxed = self.config, self._relaxed(self._logits("bootstrap_actor", next_obs))
-        action = noisy_action(
-            relaxed, config.target_noise, self.policy_stream, config.target_noise_clip
+    def _gumbel(self, rows: int) -> Float[Tensor, "rows actions"]:
+        return self.execution.to_device(gumbel_noise((rows, self.num_actions), self.policy_stream))
+
+    def _gaussian(self, rows: int) -> Float[Tensor, "rows actions"]:
+        return self.execution.to_device(
+            gaussian_noise((rows, self.num_actions), self.policy_stream)
         )
+
+    def _bootstrap_noise(self) -> tuple[Tensor, Tensor]:
+        """For the next action: the policy's own, and what is added to it."""
+        return self._gumbel(self.config.batch_size), self._gaussian(self.config.batch_size)
+
+    def _next_action(
+        self, next_obs: Tensor, noise: tuple[Tensor, Tensor]
+    ) -> Float[Tensor, "B actions"]:
+        """One-hot, by the bootstrap's policy with its clipped noise."""
+        gumbel, gaussian = noise
+        relaxed = self._relaxed(self._logits("bootstrap_actor", next_obs), gumbel)
+        config = self.config
+        action = noisy_action(relaxed, gaussian, config.target_noise, config.target_noise_clip)
         return one_hot(action, self.num_actions)
 
     def _critic(
@@ -245,13 +289,15 @@ class ActorCritic:
     ) -> Float[Tensor, "2 B outputs"]:
         return critic_as(role, self.config.protocol, self.critics, now, following)
 
-    def _judged_policy(self, obs: Tensor) -> tuple[Tensor, Float[Tensor, "B actions"]]:
+    def _judged_policy(
+        self, obs: Tensor, gumbel: Tensor
+    ) -> tuple[Tensor, Float[Tensor, "B actions"]]:
         """What the critics say of the policy's relaxed actions, [2, B, outputs], and its logits."""
         protocol = self.config.protocol
         with torch.no_grad():
             features = forward_as("improve_critic", protocol, self.encoders, obs)
         logits = forward_as("improve", protocol, self.actors, features)
-        rows = (features, self._relaxed(logits))
+        rows = (features, self._relaxed(logits, gumbel))
         return forward_as("improve_critic", protocol, self.heads, rows), logits
 
     def role_output(self, role: Role, rows: UpdateRows) -> Float[Tensor, "B ..."]:
@@ -314,13 +360,3 @@ class ActorCritic:
     def load_networks(self, networks: dict[str, Any]) -> None:
         for name, network in self.networks.items():
             network.load_state_dict(networks[name])
-
-
-def descend(optimizer: torch.optim.Optimizer, loss: Tensor, clip: float | None = None) -> None:
-    """One step on the optimizer's own parameters, whatever else the loss depends on."""
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    optimizer.zero_grad()
-    loss.backward(inputs=parameters)
-    if clip is not None:
-        nn.utils.clip_grad_norm_(parameters, clip)
-    optimizer.step()

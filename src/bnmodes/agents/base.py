@@ -1,14 +1,15 @@
 """What the training loop asks of an agent, and how an agent asks for a forward."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
-from torch import Tensor
+from torch import Tensor, nn
 
 from bnmodes import protocol
 from bnmodes.diagnostics import Row
@@ -73,6 +74,15 @@ def linear_epsilon(config: Any, share_of_run: float) -> float:
     return config.epsilon_start + done * (config.epsilon_end - config.epsilon_start)
 
 
+def never_learns_note(config: Any, total_decisions: int) -> list[str]:
+    if total_decisions > config.learning_starts_decisions:
+        return []
+    return [
+        f"learning starts at decision {config.learning_starts_decisions:,}, after the end of "
+        "this run (--learning-starts-decisions)"
+    ]
+
+
 def of_action(
     output: Float[Tensor, "B actions atoms"], action: Int64[Tensor, " B"]
 ) -> Float[Tensor, "B atoms"]:
@@ -108,11 +118,12 @@ class Means:
     """Means of a few numbers over updates, summed where they are computed."""
 
     names: tuple[str, ...]
+    device: str = "cpu"
     sums: Tensor = field(init=False)
     count: int = 0
 
     def __post_init__(self):
-        self.sums = torch.zeros(len(self.names))
+        self.sums = torch.zeros(len(self.names), device=self.device)
 
     def add(self, *values: Tensor) -> None:
         self.sums += torch.stack(values)
@@ -122,7 +133,8 @@ class Means:
         return {"sums": self.sums, "count": self.count}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        self.sums, self.count = state["sums"], state["count"]
+        self.sums.copy_(state["sums"])
+        self.count = state["count"]
 
     def take(self) -> dict[str, float]:
         """Empty before the first update, so that no made-up number is recorded."""
@@ -134,6 +146,34 @@ class Means:
         return means
 
 
+def descend(
+    optimizer: torch.optim.Optimizer, loss: Tensor, clip: float | None = None
+) -> Tensor | None:
+    """One step on the optimizer's parameters; with a clip, the norm that their gradient had."""
+    norm = None
+    loss.backward()
+    if clip is not None:
+        norm = nn.utils.clip_grad_norm_(_parameters(optimizer), clip)
+    optimizer.step()
+    optimizer.zero_grad()  # at once: the next compiled call reuses the gradients' memory
+    return norm
+
+
+@contextmanager
+def held_still(*modules: nn.Module) -> Iterator[None]:
+    """A loss made inside sends no gradient to their parameters.
+
+    A compiled backward computes every gradient that its inputs ask for, whoever wants it.
+    """
+    for module in modules:
+        module.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for module in modules:
+            module.requires_grad_(True)
+
+
 def optimizer_state(optimizer: torch.optim.Optimizer) -> list[dict[str, Tensor]]:
     """What the optimizer remembers of each parameter, in the parameters' order."""
     return [dict(optimizer.state[parameter]) for parameter in _parameters(optimizer)]
@@ -141,11 +181,12 @@ def optimizer_state(optimizer: torch.optim.Optimizer) -> list[dict[str, Tensor]]
 
 def load_optimizer_state(optimizer: torch.optim.Optimizer, state: list[dict[str, Tensor]]) -> None:
     """`Optimizer.load_state_dict` would lose the channels-last layout, which a fused step needs."""
+    fused = optimizer.defaults.get("fused")  # then the count of steps is on the device too
     for parameter, saved in zip(_parameters(optimizer), state, strict=True):
         optimizer.state[parameter] = {
             name: torch.empty_like(parameter).copy_(value)
             if value.shape == parameter.shape
-            else value.clone()
+            else value.to(parameter.device if fused else "cpu", copy=True)
             for name, value in saved.items()
         }
 

@@ -7,12 +7,15 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from bnmodes.agents.base import (
     Means,
+    descend,
     forward_as,
     linear_epsilon,
     load_optimizer_state,
+    never_learns_note,
     of_action,
     optimizer_state,
     require_above_zero,
@@ -23,10 +26,11 @@ from bnmodes.agents.diagnostic_rows import replay_batches
 from bnmodes.diagnostics import Row, measure, rows_needed
 from bnmodes.envs.base import EnvSpec, Step
 from bnmodes.errors import UsageError
+from bnmodes.execution import PLAIN, Execution
 from bnmodes.networks import NormConfig, QNetwork
 from bnmodes.projection import Projection, ProjectionConfig
 from bnmodes.protocol import Mode, Protocol, Setting, alpha, preset
-from bnmodes.replay import Replay
+from bnmodes.replay import Batch, Replay
 from bnmodes.streams import numpy_stream, torch_stream
 from bnmodes.targets import categorical_projection, cross_entropy
 
@@ -120,12 +124,7 @@ class C51Config:
 
     def warnings(self, total_decisions: int) -> list[str]:
         """What is allowed, but probably not meant."""
-        if total_decisions > self.learning_starts_decisions:
-            return []
-        return [
-            f"learning starts at decision {self.learning_starts_decisions:,}, after the end of "
-            "this run (--learning-starts-decisions)"
-        ]
+        return never_learns_note(self, total_decisions)
 
     def validate(self, evaluation_rows: int) -> None:
         require_finite(self)
@@ -190,13 +189,21 @@ def c51_config(
 class C51:
     """One agent: two networks, replay, optimizer, and the counters of its schedules."""
 
-    def __init__(self, config: C51Config, env: EnvSpec, seed: int, total_decisions: int):
+    def __init__(
+        self,
+        config: C51Config,
+        env: EnvSpec,
+        seed: int,
+        total_decisions: int,
+        execution: Execution = PLAIN,
+    ):
         self.config = config
+        self.execution = execution
         self.num_actions = env.num_actions
         self.total_decisions = total_decisions
         self.decisions = 0
         self.updates = 0
-        self.support = torch.linspace(config.v_min, config.v_max, config.atoms)
+        self.support = torch.linspace(config.v_min, config.v_max, config.atoms).to(execution.device)
         online = QNetwork(
             env.obs_shape,
             (env.num_actions, config.atoms),
@@ -204,16 +211,17 @@ class C51:
             config.norm,
             env.pixel_scale,
             torch_stream(seed, "network"),
-        )
+        ).to(execution.device)
         self.project = Projection(config.projection, online)
         self.networks = {"online": online, "target": deepcopy(online).requires_grad_(False)}
         self.optimizer = torch.optim.Adam(
             online.parameters(), lr=config.learning_rate, eps=config.adam_epsilon, fused=True
         )
-        self.replay = Replay(env, config.num_envs, config.replay_capacity)
+        self.replay = Replay(env, config.num_envs, config.replay_capacity, execution)
         self.action_stream = numpy_stream(seed, "exploration")
         self.replay_stream = numpy_stream(seed, "replay")
-        self.means = Means(("loss", "predict_max_q", "bootstrap_max_q"))
+        self.means = Means(("loss", "predict_max_q", "bootstrap_max_q"), execution.device)
+        self.loss = execution.compiled(self._loss)
 
     def begin(self, obs: np.ndarray) -> None:
         self.replay.begin(obs)
@@ -230,8 +238,8 @@ class C51:
 
     @torch.no_grad()
     def _best_actions(self, role: Literal["act", "evaluate"], obs: np.ndarray) -> np.ndarray:
-        logits = self._forward(role, torch.from_numpy(obs))
-        return self._q_values(logits).argmax(-1).numpy()
+        logits = self._forward(role, self.execution.to_device(torch.from_numpy(obs)))
+        return self._q_values(logits).argmax(-1).cpu().numpy()
 
     def observe(self, actions: np.ndarray, step: Step) -> None:
         reward = np.sign(step.reward) if self.config.clip_rewards else step.reward
@@ -242,16 +250,28 @@ class C51:
         now, before = self.decisions, self.decisions - self.config.num_envs
         if now <= self.config.learning_starts_decisions:
             return
-        for _ in range(self._updates_by(now) - self._updates_by(before)):
-            self._update()
+        if due := self._updates_by(now) - self._updates_by(before):
+            self._updates(due)
         period = self.config.target_period_decisions
         if now // period > before // period:
             self.networks["target"].load_state_dict(self.networks["online"].state_dict())
 
-    def _update(self) -> None:
-        batch = self.replay.sample(self.config.batch_size, self.replay_stream)
+    def _updates(self, count: int) -> None:
+        """Their minibatches are drawn, and brought to the device, in one go."""
+        size = self.config.batch_size
+        drawn = self.replay.sample(count * size, self.replay_stream)
         if self.config.calibrate_target and self.updates == 0:
             self._calibrate_target()
+        for batch in drawn.split(size):
+            loss, predicted_q, next_q = self.loss(batch)
+            self.optimizer.param_groups[0]["lr"] = self.learning_rate
+            descend(self.optimizer, loss)
+            self.project()
+            self.updates += 1
+            self.means.add(loss.detach(), predicted_q, next_q)
+
+    def _loss(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """And the mean max Q of the predict and of the bootstrap forward."""
         with torch.no_grad():
             next_logits = self._forward("bootstrap", batch.next_obs)  # [B, actions, atoms]
             next_q, next_action = self._q_values(next_logits).max(-1)
@@ -264,19 +284,13 @@ class C51:
             )
         logits = self._forward("predict", batch.obs)
         loss = cross_entropy(target, of_action(logits, batch.action)).mean()
-        self.optimizer.param_groups[0]["lr"] = self.learning_rate
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
-        self.project()
-        self.updates += 1
         predicted_q = self._q_values(logits.detach()).amax(-1)
-        self.means.add(loss.detach(), predicted_q.mean(), next_q.mean())
+        return loss, predicted_q.mean(), next_q.mean()
 
-    def _forward(self, role: str, obs: torch.Tensor) -> torch.Tensor:
+    def _forward(self, role: str, obs: Tensor) -> Tensor:
         return forward_as(role, self.config.protocol, self.networks, obs)
 
-    def _q_values(self, logits: torch.Tensor) -> torch.Tensor:
+    def _q_values(self, logits: Tensor) -> Tensor:
         return logits.softmax(-1) @ self.support
 
     @torch.no_grad()

@@ -62,5 +62,5 @@ def rollout_batches(
     return {
         "predict": rollout["obs"].flatten(0, 1)[learnt].unflatten(0, (minibatches, minibatch_size)),
         "bootstrap": rollout["successor"][bootstrapped],
-        "act": torch.from_numpy(obs)[None],
+        "act": torch.from_numpy(obs)[None].to(rollout["obs"].device),
     }

@@ -15,11 +15,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bnmodes.agents.actor_critic import ActorCritic, ActorCriticConfig, descend
+from bnmodes.agents.actor_critic import ActorCritic, ActorCriticConfig
 from bnmodes.agents.actor_critic_roles import Transitions
-from bnmodes.agents.base import Means, require_above_zero, require_between
+from bnmodes.agents.base import (
+    Means,
+    descend,
+    held_still,
+    require_above_zero,
+    require_between,
+)
 from bnmodes.envs.base import EnvSpec, Step
 from bnmodes.errors import UsageError
+from bnmodes.execution import PLAIN, Execution
 from bnmodes.networks_actor_critic import (
     Critic,
     DenseNetwork,
@@ -142,7 +149,14 @@ def mrq_config(arm: str, env_family: str) -> MRQConfig:
 class MRQ(ActorCritic):
     """One agent: encoder, critics and policy, their copied targets, a model, and replay."""
 
-    def __init__(self, config: MRQConfig, env: EnvSpec, seed: int, total_decisions: int):
+    def __init__(
+        self,
+        config: MRQConfig,
+        env: EnvSpec,
+        seed: int,
+        total_decisions: int,
+        execution: Execution = PLAIN,
+    ):
         units = config.hidden_units
         encoder = Encoder(
             env.obs_shape,
@@ -160,6 +174,7 @@ class MRQ(ActorCritic):
         rng = torch_stream(seed, "network")
         for network in (critic, actor, self.model):
             initialise(network, "xavier", rng)
+            network.to(execution.device)
 
         def optimizer(learning_rate: float, *parts: torch.nn.Module) -> torch.optim.Optimizer:
             parameters = [p for part in parts for p in part.parameters()]
@@ -179,9 +194,11 @@ class MRQ(ActorCritic):
                 "actor": optimizer(config.policy_learning_rate, actor),
             },
             metrics=("loss", "predict_q", "bootstrap_q"),
+            execution=execution,
         )
         self.networks["model"] = self.model
-        self.model_means = Means(("model_loss",))
+        self.model_loss = execution.compiled(self._model_loss)
+        self.model_means = Means(("model_loss",), execution.device)
         self.priorities = Priorities(self.replay)
         self.reward_scale = self.target_reward_scale = 1.0
         self.termination_seen = False
@@ -191,15 +208,21 @@ class MRQ(ActorCritic):
         self.priorities.added()
         self.termination_seen |= bool(step.terminated.any())
 
-    def _update(self) -> None:
+    def _updates(self, count: int) -> None:
+        """One by one: what is drawn depends on the priorities that the update before it gave."""
+        for _ in range(count):
+            self._prioritised_update()
+
+    def _prioritised_update(self) -> None:
         if self.updates % self.config.target_period_updates == 0:
             self._renew_targets()
             for _ in range(self.config.target_period_updates):
-                self._model()
+                self._learn_model()
         lane, transition, sequences = self._sample(self.config.return_steps)
         td_error = self._learn_values(sequences)
-        self.priorities.update(lane, transition, td_error)
-        self._improve(sequences.observation(0))
+        descend(self.optimizers["actor"], self._policy_loss_of(sequences.observation(0)))
+        # The one wait for the device, after all of the update's work was given to it.
+        self.priorities.update(lane, transition, td_error.cpu().numpy())
         self.updates += 1
 
     def _renew_targets(self) -> None:
@@ -216,18 +239,26 @@ class MRQ(ActorCritic):
         frames = shifted(sequences.frames, self.config.shift_pixels, self.replay_stream)
         return lane, transition, replace(sequences, frames=frames)
 
-    def _model(self) -> None:
-        """One encoder update: predictions fed forward, each compared with what came."""
+    def _learn_model(self) -> None:
+        """One encoder update."""
         config = self.config
         _, _, sequences = self._sample(config.unroll_steps)
+        # An end that was never seen is not to be learnt.
+        terminal_weight = self.execution.number(config.terminal_weight * self.termination_seen)
+        loss = self.model_loss(sequences, terminal_weight)
+        descend(self.optimizers["encoder"], loss)
+        self.model_means.add(loss.detach())
+
+    def _model_loss(self, sequences: Sequences, terminal_weight: Tensor) -> Tensor:
+        """Predictions fed forward, each compared with what came."""
+        config, online = self.config, self.critics["online"]
         steps = range(config.unroll_steps)
-        online = self.critics["online"]
         with torch.no_grad():
             came = torch.cat([sequences.observation(step + 1) for step in steps])
             came = self.encoders["target"](came, EACH_ROW_ALONE).chunk(len(steps))
             rewards = self.reward_bins.encode(sequences.reward)  # [B, steps, bins]
         state = online.encoder(sequences.observation(0), EACH_ROW_ALONE)
-        loss = torch.zeros(())
+        losses = []
         for step in steps:
             action = one_hot(sequences.action[:, step], self.num_actions)
             embedded = online.heads.embedding((state, action), EACH_ROW_ALONE)
@@ -237,34 +268,46 @@ class MRQ(ActorCritic):
             each = (
                 config.dynamics_weight * (state - came[step]).square().mean(1)
                 + config.reward_weight * cross_entropy(rewards[:, step], predicted.reward_logits)
-                + config.terminal_weight
-                * self.termination_seen
-                * (predicted.terminated - terminated).square()
+                + terminal_weight * (predicted.terminated - terminated).square()
             )
-            loss = loss + (each * sequences.exists[:, step]).mean()
-        descend(self.optimizers["encoder"], loss)
-        self.model_means.add(loss.detach())
+            losses.append((each * sequences.exists[:, step]).mean())
+        return sum(losses)
 
-    def _learn_values(self, sequences: Sequences) -> np.ndarray:
+    def _learn_values(self, sequences: Sequences) -> Tensor:
         """The larger |δ| of the two critics, for each row."""
+        scales = (self.reward_scale, self.target_reward_scale)
+        critic, noise = self.critics["online"], self._bootstrap_noise()
+        with held_still(critic.encoder, critic.heads.embedding):
+            loss, q, next_q, td_error = self.critic_loss(
+                sequences, *map(self.execution.number, scales), noise
+            )
+        descend(self.optimizers["value"], loss, clip=self.config.value_gradient_clip)
+        self.means.add(loss.detach(), q, next_q)
+        return td_error.clone()
+
+    def _critic_loss(
+        self,
+        sequences: Sequences,
+        reward_scale: Tensor,
+        target_reward_scale: Tensor,
+        noise: tuple[Tensor, Tensor],
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         first, last = sequences.observation(0), sequences.last_successor()
         now = (first, one_hot(sequences.action[:, 0], self.num_actions))
         with torch.no_grad():
             rewards, discount = n_step_return(sequences, self.config.gamma)
-            following = (last, self._next_action(last))
+            following = (last, self._next_action(last, noise))
             next_q = self._critic("bootstrap", now, following).squeeze(-1)  # [2, B]
-            next_value = next_q.amin(0) * self.target_reward_scale
-            target = (rewards + discount * next_value) / self.reward_scale
+            next_value = next_q.amin(0) * target_reward_scale
+            target = (rewards + discount * next_value) / reward_scale
         q = self._critic("predict", now, following).squeeze(-1)
         loss = F.huber_loss(q, target.expand_as(q))
-        descend(self.optimizers["value"], loss, clip=self.config.value_gradient_clip)
-        self.means.add(loss.detach(), q.detach().mean(), next_q.mean())
-        return (q.detach() - target).abs().amax(0).numpy()
+        td_error = (q.detach() - target).abs().amax(0)
+        return loss, q.detach().mean(), next_q.mean(), td_error
 
-    def _improve(self, obs: Tensor) -> None:
-        q, logits = self._judged_policy(obs)
-        penalty = self.config.logit_penalty * logits.square().mean()
-        descend(self.optimizers["actor"], penalty - q.mean())
+    def _policy_loss(self, obs: Tensor, gumbel: Tensor) -> Tensor:
+        q, logits = self._judged_policy(obs, gumbel)
+        return self.config.logit_penalty * logits.square().mean() - q.mean()
 
     def transitions(self, count: int, rng: np.random.Generator) -> Transitions:
         """Prioritised and shifted as a value update's; the successor is that of its last step."""

@@ -1,6 +1,7 @@
 """PQN: Q(λ) on parallel rollouts, with neither replay nor a target network."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from bnmodes.agents.base import (
     Means,
+    descend,
     forward_as,
     linear_epsilon,
     load_optimizer_state,
@@ -23,6 +25,7 @@ from bnmodes.agents.diagnostic_rows import rollout_batches
 from bnmodes.diagnostics import Row, measure, rows_needed
 from bnmodes.envs.base import EnvSpec, Step
 from bnmodes.errors import UsageError
+from bnmodes.execution import PLAIN, Execution
 from bnmodes.networks import NormConfig, QNetwork
 from bnmodes.protocol import Protocol, Role, Setting, alpha, preset
 from bnmodes.streams import numpy_stream, torch_stream
@@ -186,8 +189,16 @@ def pqn_config(arm: str, env_family: str, online_alpha: float | str = 0.01) -> P
 class PQN:
     """One agent: a network, the rollout under way, an optimizer, and counters."""
 
-    def __init__(self, config: PQNConfig, env: EnvSpec, seed: int, total_decisions: int):
+    def __init__(
+        self,
+        config: PQNConfig,
+        env: EnvSpec,
+        seed: int,
+        total_decisions: int,
+        execution: Execution = PLAIN,
+    ):
         self.config = config
+        self.execution = execution
         self.num_actions = env.num_actions
         per_update = config.num_envs * config.rollout_steps
         self.total_updates = max(1, total_decisions // per_update)
@@ -202,25 +213,30 @@ class PQN:
             config.norm,
             env.pixel_scale,
             torch_stream(seed, "network"),
-        )
+        ).to(execution.device)
         self.networks = {"online": network}
         self.optimizer = torch.optim.RAdam(
             network.parameters(), lr=config.learning_rate, foreach=True
         )
         self.action_stream = numpy_stream(seed, "exploration")
         self.shuffle_stream = numpy_stream(seed, "shuffle")
-        self.means = Means(("loss", "predict_max_q", "mean_target", "gradient_norm"))
-        steps, envs = config.rollout_steps, config.num_envs
+        metrics = ("loss", "predict_max_q", "mean_target", "gradient_norm")
+        self.means = Means(metrics, execution.device)
+        steps, pictures = (config.rollout_steps, config.num_envs), env.obs_shape
+        device = execution.device
         self.rollout = {
-            "obs": torch.zeros((steps, envs, *env.obs_shape), dtype=torch.uint8),
-            "successor": torch.zeros((steps, envs, *env.obs_shape), dtype=torch.uint8),
-            "action": torch.zeros((steps, envs), dtype=torch.int64),
-            "reward": torch.zeros((steps, envs)),
-            "terminated": torch.zeros((steps, envs), dtype=torch.bool),
-            "cut": torch.zeros((steps, envs), dtype=torch.bool),
-            "acting_value": torch.zeros((steps, envs)),
+            "obs": torch.zeros((*steps, *pictures), dtype=torch.uint8, device=device),
+            "successor": torch.zeros((*steps, *pictures), dtype=torch.uint8, device=device),
+            "acting_value": torch.zeros(steps, device=device),
+            # Small, and looked at: on the host, until the rollout is learnt from.
+            "action": torch.zeros(steps, dtype=torch.int64),
+            "reward": torch.zeros(steps),
+            "terminated": torch.zeros(steps, dtype=torch.bool),
+            "cut": torch.zeros(steps, dtype=torch.bool),
         }
         self.step = 0
+        self.loss = execution.compiled(self._loss)
+        self.next_value = execution.compiled(self._next_value)
 
     def begin(self, obs: np.ndarray) -> None:
         """New games in every environment: a rollout under way goes on with them, cut here."""
@@ -228,12 +244,12 @@ class PQN:
             self.rollout["cut"][self.step - 1] = True
 
     def act(self, obs: np.ndarray) -> np.ndarray:
-        envs = self.config.num_envs
+        envs, obs = self.config.num_envs, self._to_device(obs)
         with torch.no_grad():
-            values, greedy = self._q_values(self._forward("act", torch.from_numpy(obs))).max(-1)
-        self.rollout["obs"][self.step] = torch.from_numpy(obs[:envs])
+            values, greedy = self._q_values(self._forward("act", obs)).max(-1)
+        self.rollout["obs"][self.step] = obs[:envs]
         self.rollout["acting_value"][self.step] = values[:envs]
-        actions = greedy.numpy().copy()
+        actions = greedy.cpu().numpy().copy()
         explore = self.action_stream.random(envs) < self.epsilon
         random_actions = self.action_stream.integers(self.num_actions, size=envs)
         actions[:envs] = np.where(explore, random_actions, actions[:envs])
@@ -241,8 +257,11 @@ class PQN:
 
     @torch.no_grad()
     def greedy(self, obs: np.ndarray) -> np.ndarray:
-        logits = self._forward("evaluate", torch.from_numpy(obs))
-        return self._q_values(logits).argmax(-1).numpy()
+        logits = self._forward("evaluate", self._to_device(obs))
+        return self._q_values(logits).argmax(-1).cpu().numpy()
+
+    def _to_device(self, array: np.ndarray) -> Tensor:
+        return self.execution.to_device(torch.from_numpy(array))
 
     def observe(self, actions: np.ndarray, step: Step) -> None:
         envs = self.config.num_envs
@@ -252,54 +271,61 @@ class PQN:
             ("reward", reward),
             ("terminated", step.terminated),
             ("cut", step.game_over),
-            ("successor", step.successor),
         ):
             self.rollout[name][self.step] = torch.from_numpy(rows[:envs])
+        self.rollout["successor"][self.step] = self._to_device(step.successor[:envs])
         self.step += 1
 
     def learn(self) -> None:
         if self.step < self.config.rollout_steps:
             return
-        targets = self._targets()
-        obs, action = self.rollout["obs"].flatten(0, 1), self.rollout["action"].flatten()
-        targets = targets.flatten()
+        rows = {name: self.execution.to_device(part) for name, part in self.rollout.items()}
+        targets = self._targets(rows).flatten()
+        obs, action = rows["obs"].flatten(0, 1), rows["action"].flatten()
         for _ in range(self.config.epochs):
-            order = torch.from_numpy(self.shuffle_stream.permutation(len(action)))
+            order = self._to_device(self.shuffle_stream.permutation(len(action)))
             for rows in order.split(self.config.minibatch_size):
-                self._descend(obs[rows], action[rows], targets[rows])
+                self._update(obs[rows], action[rows], targets[rows])
         self.updates += 1
         self.step = 0
 
-    def _targets(self) -> Tensor:
+    def _targets(self, rollout: Mapping[str, Tensor]) -> Tensor:
         """[steps, envs]"""
-        rollout, config = self.rollout, self.config
         return q_lambda(
             rollout["reward"],
-            self._next_values(),
+            self._next_values(rollout),
             rollout["terminated"],
             rollout["cut"],
-            config.gamma,
-            config.trace,
+            self.config.gamma,
+            self.config.trace,
         )
 
     @torch.no_grad()
-    def _next_values(self) -> Tensor:
+    def _next_values(self, rollout: Mapping[str, Tensor]) -> Tensor:
         """max Q of the true successor of each step, [steps, envs]."""
+        successor, values = rollout["successor"], rollout["acting_value"].roll(-1, dims=0)
         if self.config.bootstrap_source == "recompute":
-            return torch.stack([self._bootstrap(step) for step in range(self.step)])
-        cut, acting = self.rollout["cut"], self.rollout["acting_value"]
-        values = acting.roll(-1, dims=0)
-        values[-1] = self._bootstrap(self.step - 1)
+            for step in range(self.step):
+                values[step] = self.next_value(successor[step])
+            return values
+        values[-1] = self.next_value(successor[-1])
         # After a truncation the next acting value is another game's.
-        for step in (cut[:-1] & ~self.rollout["terminated"][:-1]).any(1).nonzero()[:, 0].tolist():
-            values[step] = torch.where(cut[step], self._bootstrap(step), values[step])
+        cut, terminated = self.rollout["cut"][:-1], self.rollout["terminated"][:-1]
+        for step in (cut & ~terminated).any(1).nonzero()[:, 0].tolist():
+            own = self.next_value(successor[step])
+            values[step] = torch.where(rollout["cut"][step], own, values[step])
         return values
 
-    def _bootstrap(self, step: int) -> Tensor:
-        q = self._q_values(self._forward("bootstrap", self.rollout["successor"][step]))
-        return q.amax(-1)
+    def _next_value(self, successor: Tensor) -> Tensor:
+        return self._q_values(self._forward("bootstrap", successor)).amax(-1)
 
-    def _descend(self, obs: Tensor, action: Tensor, target: Tensor) -> None:
+    def _update(self, obs: Tensor, action: Tensor, target: Tensor) -> None:
+        loss, predicted_q = self.loss(obs, action, target)
+        norm = descend(self.optimizer, loss, clip=self.config.gradient_clip)
+        self.means.add(loss.detach(), predicted_q, target.mean(), norm)
+
+    def _loss(self, obs: Tensor, action: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """And the mean max Q of its forward."""
         output = self._forward("predict", obs)
         if self.histogram is None:
             chosen = output.gather(1, action[:, None]).squeeze(1)
@@ -307,14 +333,7 @@ class PQN:
         else:
             chosen = of_action(output, action)  # [B, bins]
             loss = cross_entropy(self.histogram.encode(target), chosen).mean()
-        self.optimizer.zero_grad()
-        loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(
-            self.networks["online"].parameters(), self.config.gradient_clip
-        )
-        self.optimizer.step()
-        predicted_q = self._q_values(output.detach()).amax(-1)
-        self.means.add(loss.detach(), predicted_q.mean(), target.mean(), norm)
+        return loss, self._q_values(output.detach()).amax(-1).mean()
 
     def _forward(self, role: Role, obs: Tensor) -> Tensor:
         return forward_as(role, self.config.protocol, self.networks, obs)

@@ -6,14 +6,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
-from bnmodes.agents.actor_critic import ActorCritic, ActorCriticConfig, descend, move_towards
-from bnmodes.agents.base import require_above_zero, require_between
+from bnmodes.agents.actor_critic import ActorCritic, ActorCriticConfig, move_towards
+from bnmodes.agents.base import descend, require_above_zero, require_between
 from bnmodes.envs.base import EnvSpec
 from bnmodes.errors import UsageError
+from bnmodes.execution import PLAIN, Execution
 from bnmodes.networks_actor_critic import Critic, DenseNetwork, Encoder, TwinHeads, initialise
 from bnmodes.protocol import Protocol, preset
 from bnmodes.relaxed_actions import one_hot
+from bnmodes.replay import Batch
 from bnmodes.reward_scale import mean_absolute_reward
 from bnmodes.streams import torch_stream
 
@@ -82,7 +85,14 @@ def td3_config(arm: str, env_family: str) -> TD3Config:
 class TD3(ActorCritic):
     """One agent: critic and policy, their averaged targets, replay, and counters."""
 
-    def __init__(self, config: TD3Config, env: EnvSpec, seed: int, total_decisions: int):
+    def __init__(
+        self,
+        config: TD3Config,
+        env: EnvSpec,
+        seed: int,
+        total_decisions: int,
+        execution: Execution = PLAIN,
+    ):
         encoder = Encoder(env.obs_shape, config.torso, env.pixel_scale)
         widths = [config.hidden_units] * 2
         inputs = encoder.units + env.num_actions
@@ -91,6 +101,7 @@ class TD3(ActorCritic):
         rng = torch_stream(seed, "network")
         for network in (critic, actor):
             initialise(network, "kaiming", rng)
+            network.to(execution.device)
         super().__init__(
             config,
             env,
@@ -103,34 +114,41 @@ class TD3(ActorCritic):
                 for name, network in (("critic", critic), ("actor", actor))
             },
             metrics=("loss", "predict_q", "bootstrap_q"),
+            execution=execution,
         )
         self.reward_scale = 1.0
 
-    def _update(self) -> None:
+    def _update(self, batch: Batch) -> None:
         config = self.config
         if self.updates % config.reward_scale_period_updates == 0:
             self.reward_scale = mean_absolute_reward(self.replay)
-        batch = self.replay.sample(config.batch_size, self.replay_stream)
-        now = (batch.obs, one_hot(batch.action, self.num_actions))
-        with torch.no_grad():
-            following = (batch.next_obs, self._next_action(batch.next_obs))
-            next_q = self._critic("bootstrap", now, following).squeeze(-1)  # [2, B]
-            discount = config.gamma * (~batch.terminated).float()
-            target = batch.reward / self.reward_scale + discount * next_q.amin(0)
-        q = self._critic("predict", now, following).squeeze(-1)
-        loss = (q - target).square().mean(1).sum()
+        scale = self.execution.number(self.reward_scale)
+        loss, q, next_q = self.critic_loss(batch, scale, self._bootstrap_noise())
         descend(self.optimizers["critic"], loss)
+        self.means.add(loss.detach(), q, next_q)
         self.updates += 1
         if self.updates % config.policy_delay == 0:
-            self._improve(batch.obs)
-        self.means.add(loss.detach(), q.detach().mean(), next_q.mean())
+            descend(self.optimizers["actor"], self._policy_loss_of(batch.obs))
+            for pair in (self.critics, self.actors):
+                parameters = (pair[params].parameters() for params in ("target", "online"))
+                move_towards(*parameters, config.target_weight)
 
-    def _improve(self, obs: torch.Tensor) -> None:
-        q, _ = self._judged_policy(obs)
-        descend(self.optimizers["actor"], -q[0].mean())
-        for pair in (self.critics, self.actors):
-            parameters = (pair[params].parameters() for params in ("target", "online"))
-            move_towards(*parameters, self.config.target_weight)
+    def _critic_loss(
+        self, batch: Batch, reward_scale: Tensor, noise: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        now = (batch.obs, one_hot(batch.action, self.num_actions))
+        with torch.no_grad():
+            following = (batch.next_obs, self._next_action(batch.next_obs, noise))
+            next_q = self._critic("bootstrap", now, following).squeeze(-1)  # [2, B]
+            discount = self.config.gamma * (~batch.terminated).float()
+            target = batch.reward / reward_scale + discount * next_q.amin(0)
+        q = self._critic("predict", now, following).squeeze(-1)
+        loss = (q - target).square().mean(1).sum()
+        return loss, q.detach().mean(), next_q.mean()
+
+    def _policy_loss(self, obs: Tensor, gumbel: Tensor) -> Tensor:
+        q, _ = self._judged_policy(obs, gumbel)
+        return -q[0].mean()
 
     def take_metrics(self) -> dict[str, float]:
         return super().take_metrics() | {"reward_scale": self.reward_scale}

@@ -14,16 +14,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bnmodes.agents.actor_critic import ActorCritic, ActorCriticConfig, descend, move_towards
-from bnmodes.agents.base import require_above_zero, require_between
+from bnmodes.agents.actor_critic import ActorCritic, ActorCriticConfig, move_towards
+from bnmodes.agents.base import descend, require_above_zero, require_between
 from bnmodes.envs.base import EnvSpec, Step
 from bnmodes.errors import UsageError
+from bnmodes.execution import PLAIN, Execution
 from bnmodes.networks_actor_critic import Critic, DenseNetwork, Encoder, TwinHeads, initialise
 from bnmodes.norm import BatchNorm
 from bnmodes.projection import Projection, ProjectionConfig
 from bnmodes.protocol import Protocol, alpha, preset
 from bnmodes.relaxed_actions import one_hot
 from bnmodes.renorm import BatchRenorm
+from bnmodes.replay import Batch
 from bnmodes.reward_scale import ReturnScale
 from bnmodes.streams import torch_stream
 from bnmodes.targets import categorical_projection, cross_entropy
@@ -153,7 +155,14 @@ def xqc_config(arm: str, env_family: str, online_alpha: float | str = 0.01) -> X
 class XQC(ActorCritic):
     """One agent: critic and policy, the averaged critic, replay, and counters."""
 
-    def __init__(self, config: XQCConfig, env: EnvSpec, seed: int, total_decisions: int):
+    def __init__(
+        self,
+        config: XQCConfig,
+        env: EnvSpec,
+        seed: int,
+        total_decisions: int,
+        execution: Execution = PLAIN,
+    ):
         def norm(shape: tuple[int, ...]) -> BatchNorm:
             settings = {"epsilon": config.bn_epsilon, "stored_variance": "biased"}
             if config.norm == "bn":
@@ -172,6 +181,7 @@ class XQC(ActorCritic):
         rng = torch_stream(seed, "network")
         for network in (critic, actor):
             initialise(network, "orthogonal", rng)
+            network.to(execution.device)
         self.project = {
             "critic": Projection(config.projection, critic),
             "actor": Projection(config.projection, actor),
@@ -193,39 +203,49 @@ class XQC(ActorCritic):
                 for name, network in (("critic", critic), ("actor", actor))
             },
             metrics=("loss", "predict_q", "bootstrap_q"),
+            execution=execution,
         )
-        self.support = torch.linspace(config.v_min, config.v_max, config.atoms)
+        self.support = torch.linspace(config.v_min, config.v_max, config.atoms).to(execution.device)
         self.returns = ReturnScale(config.gamma, config.num_envs)
 
     def observe(self, actions, step: Step) -> None:
         super().observe(actions, step)
         self.returns.observe(step)
 
-    def _update(self) -> None:
-        batch = self.replay.sample(self.config.batch_size, self.replay_stream)
+    def _update(self, batch: Batch) -> None:
+        scale = self.execution.number(self.returns.deviation)
+        loss, q, next_q = self.critic_loss(batch, scale, self._bootstrap_noise())
+        self._descend("critic", loss)
+        self.means.add(loss.detach(), q, next_q)
+        self.updates += 1
+        if "target" in self.critics:
+            self._move_target()
+        if self.updates % self.config.policy_delay == 0:
+            self._descend("actor", self._policy_loss_of(batch.obs))
+
+    def _critic_loss(
+        self, batch: Batch, reward_scale: Tensor, noise: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
         now = (batch.obs, one_hot(batch.action, self.num_actions))
         with torch.no_grad():
-            following = (batch.next_obs, self._next_action(batch.next_obs))
+            following = (batch.next_obs, self._next_action(batch.next_obs, noise))
             next_logits = self._critic("bootstrap", now, following)  # [2, B, atoms]
             next_q, lower = self._expected(next_logits).min(0)
+            rows = torch.arange(len(lower), device=lower.device)
             target = categorical_projection(
-                next_logits[lower, torch.arange(len(lower))].softmax(-1),  # [B, atoms]
-                batch.reward / self.returns.deviation,
+                next_logits[lower, rows].softmax(-1),  # [B, atoms]
+                batch.reward / reward_scale,
                 batch.terminated,
                 self.support,
                 self.config.gamma,
             )
         logits = self._critic("predict", now, following)
         loss = sum(cross_entropy(target, twin).mean() for twin in logits)
-        self._descend("critic", loss)
-        self.updates += 1
-        if "target" in self.critics:
-            self._move_target()
-        if self.updates % self.config.policy_delay == 0:
-            judged, _ = self._judged_policy(batch.obs)
-            self._descend("actor", -self._expected(judged).amin(0).mean())
-        predicted_q = self._expected(logits.detach())
-        self.means.add(loss.detach(), predicted_q.mean(), next_q.mean())
+        return loss, self._expected(logits.detach()).mean(), next_q.mean()
+
+    def _policy_loss(self, obs: Tensor, gumbel: Tensor) -> Tensor:
+        judged, _ = self._judged_policy(obs, gumbel)
+        return -self._expected(judged).amin(0).mean()
 
     def _descend(self, name: str, loss: Tensor) -> None:
         optimizer = self.optimizers[name]

@@ -43,7 +43,7 @@ class RowMoments:
 
     def of_all(self, convention: StoredVariance) -> Moments:
         rows = len(self.mean)
-        return self.of_sets(torch.full((rows,), 1 / rows, dtype=torch.float64), rows, convention)
+        return self.of_sets(self.mean.new_full((rows,), 1 / rows), rows, convention)
 
 
 def row_moments(x: Float[Tensor, "B C *HW"]) -> RowMoments:
@@ -76,7 +76,7 @@ def distance(stored: Moments, batch: Moments, epsilon: float) -> dict[str, float
     ratio = stored_variance / batch_variance
     precision = 1 / stored_variance + 1 / batch_variance
     divergence = (ratio + 1 / ratio - 2 + gap.square() * precision) / 2
-    median, high = torch.quantile(shift, torch.tensor([0.5, 0.9], dtype=torch.float64), dim=-1)
+    median, high = torch.quantile(shift, shift.new_tensor([0.5, 0.9]), dim=-1)
     summaries = {
         "mean_shift": median,
         "mean_shift_p90": high,
@@ -104,7 +104,8 @@ def noise_floor(
     available = len(rows.mean)
     size = min(batch_rows, available // 2)
     order = torch.from_numpy(rng.permuted(np.tile(np.arange(available), (SPLITS, 1)), axis=1))
-    weights = torch.zeros(2, SPLITS, available, dtype=torch.float64)
+    order = order.to(rows.mean.device)
+    weights = rows.mean.new_zeros(2, SPLITS, available)
     for half in weights.unbind():
         half.scatter_(1, order[:, :size], 1 / size)
         order = order[:, size:]
