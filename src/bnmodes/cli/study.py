@@ -13,6 +13,7 @@ from rich.table import Table
 
 from bnmodes.cli.options import parse
 from bnmodes.errors import UsageError
+from bnmodes.execution import PLAIN, Execution
 from bnmodes.studies.catalogue import STUDIES, find_study
 from bnmodes.studies.display import status_table
 from bnmodes.studies.estimate import estimate_seconds, jobs_here, memory_bytes
@@ -112,6 +113,8 @@ class Run(Choice):
     """Processes side by side, one thread each; 0: one per core, as far as memory allows."""
     checkpoint_minutes: float = 0.0
     """Minutes between checkpoints of a run; 0: 5 on MinAtar, 60 on Atari (up to 7.4 GB each)."""
+    execution: tyro.conf.OmitArgPrefixes[Execution] = PLAIN
+    """How the runs are computed; they are the same runs whatever is chosen here."""
     sinks: tuple[SinkName, ...] = ()
     """Where metrics go besides the runs' own files."""
 
@@ -122,11 +125,13 @@ def study_run(args: list[str]) -> None:
         raise UsageError(f"jobs is {options.jobs}, but must be at least 0.")
     if options.checkpoint_minutes < 0:
         raise UsageError(f"checkpoint-minutes is {options.checkpoint_minutes}: must be 0 or more.")
+    options.execution.validate()
     require_installed(options.sinks)
     study, stop = options.study(), StopRequest()
     minutes = options.checkpoint_minutes or (60.0 if study.is_atari else 5.0)
     with stop.listening():
-        launcher = LocalLauncher(options.jobs or jobs_here(study), options.sinks, minutes)
+        jobs = options.jobs or jobs_here(study)
+        launcher = LocalLauncher(jobs, options.sinks, minutes, options.execution)
         book = run_study(study, options.out, launcher, stop)
     if stop.requested:
         console.print(

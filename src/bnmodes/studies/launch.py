@@ -4,9 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from bnmodes.execution import PLAIN, Execution
 from bnmodes.studies.spec import StudyRun
 from bnmodes.studies.worker import EXIT_IN_USE, EXIT_STOPPED
 from bnmodes.training.sinks import SinkName
@@ -33,11 +35,16 @@ class LocalLauncher:
     """One single-threaded process per place: that is what gives a study its throughput."""
 
     def __init__(
-        self, jobs: int, sinks: tuple[SinkName, ...] = (), checkpoint_minutes: float = 5.0
+        self,
+        jobs: int,
+        sinks: tuple[SinkName, ...] = (),
+        checkpoint_minutes: float = 5.0,
+        execution: Execution = PLAIN,
     ):
         self.jobs = jobs
         self.sinks = sinks
         self.checkpoint_minutes = checkpoint_minutes
+        self.execution = execution
         self._processes: dict[Path, subprocess.Popen] = {}
 
     def free_places(self) -> int:
@@ -54,6 +61,7 @@ class LocalLauncher:
                     str(folder),
                     str(os.getpid()),
                     str(self.checkpoint_minutes),
+                    json.dumps(asdict(self.execution)),
                     *self.sinks,
                 ],
                 stdin=subprocess.PIPE,
