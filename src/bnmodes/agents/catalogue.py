@@ -21,7 +21,7 @@ class AgentKind:
     arm_config: Callable[..., Config]
     """(arm, family of games, weights of stored moments…) → the arm's configuration."""
     build: Callable[..., Agent]
-    """(config, games, seed, total decisions) → a new agent."""
+    """(config, games, seed, total decisions, execution) → a new agent."""
 
 
 AGENTS: dict[AgentName, AgentKind] = {

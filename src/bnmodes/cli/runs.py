@@ -15,6 +15,7 @@ from bnmodes.agents.catalogue import AgentName
 from bnmodes.cli.options import RUNS, RunOptions, default_run_of, parse
 from bnmodes.envs.registry import env_family, list_envs
 from bnmodes.errors import UsageError
+from bnmodes.execution import PLAIN, Execution
 from bnmodes.protocol import explain, explain_json
 from bnmodes.training.audit_run import audit_run
 from bnmodes.training.record import RunFolder
@@ -40,6 +41,8 @@ class Train(Generic[Run]):
     """Minutes between checkpoints."""
     threads: int = 0
     """Processor threads of the network; 0: one for MinAtar's small one, all cores for Atari's."""
+    execution: tyro.conf.OmitArgPrefixes[Execution] = PLAIN
+    """How it is computed; a stopped run may go on with another way."""
     sinks: tuple[SinkName, ...] = ()
     """Where metrics go besides the run's own file."""
 
@@ -52,6 +55,7 @@ def train_command(agent: AgentName, args: list[str]) -> None:
         raise UsageError(f"threads is {options.threads}, but must be at least 0.")
     if not options.checkpoint_minutes > 0:
         raise UsageError(f"checkpoint-minutes is {options.checkpoint_minutes}: must be above 0.")
+    options.execution.validate()
     spec = options.run.spec()
     on_atari = env_family(spec.env) == "atari"
     torch.set_num_threads(options.threads or (os.cpu_count() if on_atari else 1))
@@ -64,7 +68,13 @@ def train_command(agent: AgentName, args: list[str]) -> None:
     print(f"training in {path}", file=sys.stderr)
     for note in spec.config.warnings(spec.total_decisions):
         print(f"note: {note}", file=sys.stderr)
-    folder = train(spec, path, checkpoint_minutes=options.checkpoint_minutes, sinks=options.sinks)
+    folder = train(
+        spec,
+        path,
+        checkpoint_minutes=options.checkpoint_minutes,
+        sinks=options.sinks,
+        execution=options.execution,
+    )
     last = [row for row in folder.metrics() if row["kind"] == "evaluation"][-1]
     console.print(
         f"finished {spec.total_decisions:,} decisions; mean return of {spec.evaluation.episodes} "

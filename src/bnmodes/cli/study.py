@@ -14,6 +14,7 @@ from rich.table import Table
 from bnmodes.cli.launching import LaunchOptions
 from bnmodes.cli.options import parse
 from bnmodes.errors import UsageError
+from bnmodes.execution import PLAIN, Execution
 from bnmodes.studies.catalogue import STUDIES, find_study
 from bnmodes.studies.display import status_table
 from bnmodes.studies.estimate import estimate_seconds, memory_bytes
@@ -113,6 +114,8 @@ class Run(Choice):
     launch: tyro.conf.OmitArgPrefixes[LaunchOptions] = LaunchOptions()
     checkpoint_minutes: float = 0.0
     """Minutes between checkpoints of a run; 0: 5 on MinAtar, 60 on Atari (up to 7.4 GB each)."""
+    execution: tyro.conf.OmitArgPrefixes[Execution] = PLAIN
+    """How the runs are computed; they are the same runs whatever is chosen here."""
     sinks: tuple[SinkName, ...] = ()
     """Where metrics go besides the runs' own files."""
 
@@ -122,10 +125,13 @@ def study_run(args: list[str]) -> None:
     options.launch.validate()
     if options.checkpoint_minutes < 0:
         raise UsageError(f"checkpoint-minutes is {options.checkpoint_minutes}: must be 0 or more.")
+    if options.launch.launcher == "local":  # another engine's machines have what they have
+        options.execution.validate()
     require_installed(options.sinks)
     study, stop = options.study(), StopRequest()
     minutes = options.checkpoint_minutes or (60.0 if study.is_atari else 5.0)
-    launcher = options.launch.open(study, options.out, WorkerOptions(minutes, options.sinks))
+    workers = WorkerOptions(minutes, options.sinks, options.execution)
+    launcher = options.launch.open(study, options.out, workers)
     with stop.listening():
         book = run_study(study, options.out, launcher, stop)
     if stop.requested:

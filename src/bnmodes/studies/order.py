@@ -5,9 +5,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bnmodes.execution import PLAIN, Execution
 from bnmodes.studies.spec import StudyRun
 from bnmodes.training.sinks import SinkName
 
@@ -23,6 +24,8 @@ class WorkerOptions:
     """Minutes between checkpoints of a run."""
     sinks: tuple[SinkName, ...] = ()
     """Where metrics go besides the runs' own files."""
+    execution: Execution = PLAIN
+    """How the runs are computed."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class Order:
                     str(self.folder),
                     str(os.getpid()),
                     str(self.options.checkpoint_minutes),
+                    json.dumps(asdict(self.options.execution)),
                     *self.options.sinks,
                 ],
                 stdin=subprocess.PIPE,

@@ -1,6 +1,7 @@
 """One run in a process of its own.
 
-`python -m bnmodes.studies.worker FOLDER LAUNCHER_PROCESS CHECKPOINT_MINUTES [SINK …] < spec`
+`python -m bnmodes.studies.worker FOLDER LAUNCHER_PROCESS CHECKPOINT_MINUTES EXECUTION [SINK …]`,
+with the run's specification on its standard input; both of these are JSON.
 """
 
 import json
@@ -14,6 +15,7 @@ from pathlib import Path
 import torch
 
 from bnmodes.errors import UsageError
+from bnmodes.execution import Execution
 from bnmodes.studies.order import EXIT_IN_USE, EXIT_STOPPED
 from bnmodes.training.record import FolderInUse
 from bnmodes.training.run import Stopped, train
@@ -32,7 +34,7 @@ def stop_with(launcher: int) -> None:
 
 
 def main() -> int:
-    folder, launcher, checkpoint_minutes, *sinks = sys.argv[1:]
+    folder, launcher, checkpoint_minutes, execution, *sinks = sys.argv[1:]
     stop_with(int(launcher))
     torch.set_num_threads(1)
     spec = spec_from_json(json.load(sys.stdin))
@@ -43,6 +45,7 @@ def main() -> int:
             checkpoint_minutes=float(checkpoint_minutes),
             show_progress=False,
             sinks=tuple(sinks),
+            execution=Execution(**json.loads(execution)),
         )
     except FolderInUse:
         return EXIT_IN_USE

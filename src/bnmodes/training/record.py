@@ -10,10 +10,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from bnmodes.errors import UsageError
+from bnmodes.execution import PLAIN, Execution
 from bnmodes.protocol import as_table
 from bnmodes.training import checkpoint
 from bnmodes.training.spec import RunSpec, spec_from_json
@@ -36,7 +38,7 @@ class RunFolder:
         self.progress_path = path / "progress.json"
 
     @contextmanager
-    def claimed(self, spec: RunSpec) -> Iterator[None]:
+    def claimed(self, spec: RunSpec, execution: Execution = PLAIN) -> Iterator[None]:
         """Make the folder this spec's, or refuse; no other process can train in it meanwhile."""
         if self.path.exists() and not self.path.is_dir():
             raise UsageError(f"{self.path} is a file: choose another --out.")
@@ -47,7 +49,7 @@ class RunFolder:
             if self._has_begun():
                 self._refuse_another(spec)
             else:
-                write_json(self.spec_path, _described(spec))
+                write_json(self.spec_path, _described(spec, execution))
             yield
 
     @contextmanager
@@ -198,14 +200,14 @@ def write_json(path: Path, data: Any) -> None:
     aside.replace(path)
 
 
-def _described(spec: RunSpec) -> dict[str, Any]:
+def _described(spec: RunSpec, execution: Execution) -> dict[str, Any]:
     return {
         "spec": spec.to_json(),
         "hash": spec.content_hash,
         "protocol": as_table(spec.config.protocol, spec.config.setting(spec.evaluation.episodes)),
         "versions": {name: importlib.metadata.version(name) for name in _PACKAGES},
         "python": platform.python_version(),
-        "device": "cpu",
+        **asdict(execution),  # as it was begun
     }
 
 

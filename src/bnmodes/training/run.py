@@ -14,6 +14,7 @@ from bnmodes.agents.base import Agent
 from bnmodes.agents.catalogue import AGENTS
 from bnmodes.envs.base import VectorEnv
 from bnmodes.envs.registry import canonical_name, make_env
+from bnmodes.execution import PLAIN, Execution
 from bnmodes.streams import numpy_stream
 from bnmodes.training import checkpoint
 from bnmodes.training.evaluate import play_games
@@ -55,8 +56,9 @@ class StopRequest:
                 signal.signal(signum, handler)
 
 
-def build_agent(spec: RunSpec, env: VectorEnv) -> Agent:
-    return AGENTS[spec.agent].build(spec.config, env.spec, spec.seed, spec.total_decisions)
+def build_agent(spec: RunSpec, env: VectorEnv, execution: Execution = PLAIN) -> Agent:
+    build = AGENTS[spec.agent].build
+    return build(spec.config, env.spec, spec.seed, spec.total_decisions, execution)
 
 
 def make_evaluation_env(spec: RunSpec, decision: int) -> VectorEnv:
@@ -73,6 +75,7 @@ class Loop:
     folder: RunFolder
     progress: Progress
     sink_names: tuple[SinkName, ...] = ()
+    execution: Execution = PLAIN
     stop: StopRequest = field(default_factory=StopRequest)
     decision: int = 0
     evaluations_done: int = 0
@@ -96,7 +99,7 @@ class Loop:
         decision = state["decision"] if state else 0
         self.sinks = open_sinks(self.sink_names, self.spec, self.folder.path, decision)
         self.env = make_env(self.spec.env, self.spec.config.env_rows, int(seed))
-        self.agent = build_agent(self.spec, self.env)
+        self.agent = build_agent(self.spec, self.env, self.execution)
         if state is None:
             self.folder.rewind_metrics(0)
             self.obs = self.env.reset()
@@ -254,20 +257,23 @@ def train(
     checkpoint_minutes: float = 5.0,
     show_progress: bool = True,
     sinks: tuple[SinkName, ...] = (),
+    execution: Execution = PLAIN,
 ) -> RunFolder:
     """Run `spec` in the folder `out`, or go on with it; does nothing when it is finished.
 
     Raises `Stopped` after Ctrl-C or SIGTERM, with everything kept.
     """
     spec.validate()
+    execution.validate()
     canonical_name(spec.env)  # an unknown game is refused before a folder is made
     folder = RunFolder(out)
-    with folder.claimed(spec):
+    with folder.claimed(spec, execution):
         if folder.finished:
             folder.discard_checkpoints()  # a kill may have come between the mark and this
         else:
             with Progress(spec, folder.progress_path, visible=show_progress) as progress:
-                _train_in(folder, Loop(spec, folder, progress, sinks), checkpoint_minutes)
+                loop = Loop(spec, folder, progress, sinks, execution)
+                _train_in(folder, loop, checkpoint_minutes)
     return folder
 
 

@@ -1,0 +1,254 @@
+"""Compiled or not, on one device or another: the same agent.
+
+No accelerator is needed: PyTorch's `meta` device stands in for one. It computes shapes only,
+refuses tensors of two devices in one operation, and has no number for whoever asks for one.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from actor_critic_agents import SMALL
+from bnmodes import execution as execution_module
+from bnmodes.agents.catalogue import AGENTS
+from bnmodes.envs.base import EnvSpec
+from bnmodes.envs.registry import make_env
+from bnmodes.errors import UsageError
+from bnmodes.execution import PLAIN, Execution, has_compiler
+from bnmodes.replay import Replay
+
+REPLAY = {"batch_size": 16, "replay_capacity": 100, "learning_starts_decisions": 0}
+SETTINGS = {
+    "c51": REPLAY,
+    "pqn": {"num_envs": 4, "test_envs": 2, "rollout_steps": 6, "minibatches": 1, "epochs": 1},
+    **{name: REPLAY | SMALL[name] for name in ("td3", "xqc", "mrq")},
+}
+ARMS = [
+    *(("c51", "bn-tracked"), ("pqn", "bn-batch"), ("td3", "none"), ("mrq", "ln")),
+    *(("xqc", "bn-joined"), ("xqc", "crossq-renorm")),
+]
+each_agent = pytest.mark.parametrize(("name", "arm"), ARMS)
+needs_compiler = pytest.mark.skipif(not has_compiler(), reason="no g++ for torch.compile")
+
+
+def build(name: str, arm: str, execution: Execution = PLAIN, **changes):
+    config = AGENTS[name].arm_config(arm, "minatar")
+    if arm == "crossq-renorm":
+        changes |= {"renorm_warmup_updates": 2}
+    config = replace(config, **(SETTINGS[name] | changes))
+    config.validate(evaluation_rows=10)
+    games = make_env("minatar/breakout", config.env_rows, seed=0)
+    return AGENTS[name].build(config, games.spec, 0, 1000, execution), games
+
+
+def fill(agent, games, decisions=40) -> None:
+    """Play at random and learn nothing; of PQN, a whole rollout."""
+    rng = np.random.default_rng(0)
+    obs = games.reset()
+    agent.begin(obs)
+    for _ in range(getattr(agent.config, "rollout_steps", decisions)):
+        agent.act(obs)
+        actions = rng.integers(agent.num_actions, size=games.num_envs)
+        step = games.step(actions)
+        agent.observe(actions, step)
+        obs = step.obs
+
+
+def learn(agent, updates=1) -> None:
+    if hasattr(agent, "rollout"):
+        agent.step = agent.config.rollout_steps  # the same rollout again
+        agent.learn()
+    else:
+        agent._updates(updates)
+
+
+def optimizers(agent) -> list[torch.optim.Optimizer]:
+    return list(agent.optimizers.values()) if hasattr(agent, "optimizers") else [agent.optimizer]
+
+
+def gradients_of(agent) -> list[torch.Tensor]:
+    """Filled with the gradients of every step to come."""
+    met = []
+
+    def keep(optimizer, args, kwargs) -> None:
+        met.extend(p.grad.clone() for group in optimizer.param_groups for p in group["params"])
+
+    for optimizer in optimizers(agent):
+        optimizer.register_step_pre_hook(keep)
+    return met
+
+
+def buffers(agent) -> list[torch.Tensor]:
+    return [buffer for network in agent.networks.values() for buffer in network.buffers()]
+
+
+def assert_near(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> None:
+    for a, b in zip(ours, theirs, strict=True):
+        assert (a - b).abs().max() <= 1e-4 * b.abs().max() + 1e-6
+
+
+@needs_compiler
+@each_agent
+def test_compiled_equals_eager_and_is_compiled_once(name, arm):
+    """Each update from the same weights: errors of floats must not add up over updates."""
+    torch._dynamo.reset()
+    agents = [build(name, arm, Execution(compile=compiled)) for compiled in (False, True)]
+    for agent, games in agents:
+        fill(agent, games)
+    (eager, _), (compiled, _) = agents
+    wanted, met = gradients_of(eager), gradients_of(compiled)
+    compiled_by_now = 3  # each loss has had its turn
+    for update in range(6):
+        with torch._dynamo.config.patch(error_on_recompile=update >= compiled_by_now):
+            for agent in (eager, compiled):
+                agent.termination_seen = update > 4  # MR.Q's losses depend on it
+                learn(agent)
+        assert wanted
+        assert_near(met, wanted)
+        assert_near(buffers(compiled), buffers(eager))
+        compiled.load_networks(eager.state()["networks"])
+        wanted.clear()
+        met.clear()
+    ours, theirs = compiled.take_metrics(), eager.take_metrics()
+    assert ours == pytest.approx(theirs, rel=1e-3, abs=1e-5)
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        learn(compiled, updates=4)
+
+
+@pytest.mark.parametrize("name", ["c51", "td3", "xqc"])
+def test_updates_drawn_in_one_go_are_the_same_bit_for_bit(name):
+    together, apart = (build(name, dict(ARMS)[name]) for _ in range(2))
+    for agent, games in (together, apart):
+        fill(agent, games)
+    together[0]._updates(5)
+    for _ in range(5):
+        apart[0]._updates(1)
+    ours, theirs = (agent.state()["networks"] for agent, _ in (together, apart))
+    for network, tensors in ours.items():
+        for key, tensor in tensors.items():
+            assert torch.equal(tensor, theirs[network][key])
+
+
+@pytest.fixture
+def stand_in(monkeypatch):
+    """`meta` as an accelerator; counts how often somebody waits for it, and answers with ones."""
+    waits = []
+
+    def answer(original, value, tensor, *args):
+        if tensor.device.type != "meta":
+            return original(tensor, *args)
+        waits.append(original)
+        return value(tensor) if callable(value) else value
+
+    for name, value in {
+        "cpu": lambda tensor: torch.ones(tensor.shape, dtype=tensor.dtype),
+        "tolist": lambda tensor: [1.0] * len(tensor),
+        "__float__": 1.0,
+        "__int__": 1,
+        "__bool__": True,
+    }.items():
+        method = partial(answer, getattr(torch.Tensor, name), value)
+        monkeypatch.setattr(torch.Tensor, name, lambda self, *args, m=method: m(self, *args))
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self)
+    monkeypatch.setattr(execution_module, "free_bytes", lambda device: 10**9)
+    for kind in ("Adam", "AdamW"):  # the fused step exists for real devices only
+        monkeypatch.setattr(torch.optim, kind, without_fusing(getattr(torch.optim, kind)))
+    return waits
+
+
+def without_fusing(kind):
+    class Unfused(kind):
+        def __init__(self, *args, fused, **settings):
+            super().__init__(*args, foreach=True, **settings)
+
+    return Unfused
+
+
+@pytest.mark.parametrize("memory", ["host", "device"])
+@each_agent
+def test_updates_stay_on_the_device_and_wait_for_it_never(stand_in, name, arm, memory):
+    """But for MR.Q, once an update: its priorities are on the host."""
+    agent, games = build(name, arm, Execution("meta", replay_memory=memory))
+    fill(agent, games)
+    assert agent.greedy(games.reset()).shape == (games.num_envs,)
+    stand_in.clear()
+    for updates in (1, 3, 2):
+        learn(agent, updates)
+    assert len(stand_in) == (6 if name == "mrq" else 0)
+    tensors = [t for network in agent.networks.values() for t in network.state_dict().values()]
+    assert {t.device.type for t in tensors} == {"meta"}
+    if hasattr(agent, "replay"):
+        assert agent.replay.frames.device.type == ("meta" if memory == "device" else "cpu")
+    assert agent.take_metrics()["updates"]
+    measured = agent.diagnose(games.reset(), np.random.default_rng(0))
+    assert bool(measured) == (name in ("c51", "pqn"))
+
+
+@pytest.mark.filterwarnings("ignore:.*copying from a non-meta")
+@each_agent
+def test_a_checkpoint_goes_from_one_device_to_another(stand_in, name, arm):
+    saved, games = build(name, arm)
+    fill(saved, games)
+    for _ in range(3):
+        learn(saved)
+    moved, _ = build(name, arm, Execution("meta", replay_memory="device"))
+    moved.load_state(saved.state())
+    assert moved.updates == saved.updates
+    assert moved.means.sums.device.type == "meta"
+    learn(moved)
+
+
+def test_frames_that_do_not_fit_on_the_device_are_refused_with_what_to_do(stand_in, monkeypatch):
+    atari = EnvSpec("random frames", 6, (1, 84, 84), 4, 1 / 255, 4, True)
+    on_device = Execution("meta", replay_memory="device")
+    monkeypatch.setattr(execution_module, "free_bytes", lambda device: 6_040_000_000)
+    Replay(atari, 1, 800_000, on_device)
+    with pytest.raises(UsageError, match=r"take 7\.4 GB, but meta has 6\.0 GB free.*memory host"):
+        Replay(atari, 1, 1_000_000, on_device)
+    Replay(atari, 1, 1_000_000, Execution("meta", replay_memory="host"))
+
+
+def test_the_replays_two_memories_are_one_on_the_cpu():
+    agents = [build("c51", "bn-batch", Execution(replay_memory=m)) for m in ("host", "device")]
+    for agent, games in agents:
+        fill(agent, games, decisions=150)
+        agent._updates(2)
+    host, device = (agent.state()["networks"]["online"] for agent, _ in agents)
+    assert all(torch.equal(host[key], device[key]) for key in host)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--device", "cuda"], "PyTorch sees no accelerator here; use --device cpu."),
+        (["--device", "tpu"], "device 'tpu' is unknown: choose cpu, cuda or cuda:N."),
+    ],
+)
+@pytest.mark.parametrize("command", [["train", "mrq"], ["study", "run", "quick"]])
+def test_a_device_that_is_not_here_is_refused_in_one_sentence(
+    run, tmp_path, monkeypatch, command, options, sentence
+):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    code, _, err = run(*command, "--out", tmp_path / "x", *options)
+    assert code == 2
+    assert err.startswith("bnmodes: ")
+    assert sentence in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "x").exists()
+
+
+def test_accelerators_are_counted_from_zero(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    Execution("cuda:1").validate()
+    with pytest.raises(UsageError, match="sees 2 accelerators"):
+        Execution("cuda:2").validate()
+
+
+def test_compiling_without_a_compiler_is_refused(monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    Execution().validate()
+    with pytest.raises(UsageError, match=r"g\+\+"):
+        Execution(compile=True).validate()
