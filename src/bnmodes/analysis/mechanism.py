@@ -81,7 +81,7 @@ def exposure(numbers: StudyNumbers, arm: Arm) -> Float[np.ndarray, "games seeds"
 
 
 def batchnorm_arms(numbers: StudyNumbers) -> list[Arm]:
-    return [arm for arm in numbers.arms if arm.config("atari").norm.kind == "bn"]
+    return [arm for arm in numbers.arms if arm.config("atari").setting(1).has_batchnorm]
 
 
 def rank_correlation(a: Float[np.ndarray, " runs"], b: Float[np.ndarray, " runs"]) -> float:
