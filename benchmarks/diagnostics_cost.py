@@ -9,8 +9,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from bnmodes.agents.c51 import C51, c51_config
-from bnmodes.agents.pqn import PQN, pqn_config
+from bnmodes.agents.catalogue import AGENTS
 from bnmodes.envs.registry import env_family, make_env
 from bnmodes.training.spec import DiagnosticsConfig
 
@@ -21,18 +20,16 @@ PASSES = 5
 
 def seconds_per_decision_and_pass(agent: str, env: str, arm: str, steps: int) -> tuple:
     family = env_family(env)
+    config, warm_up = AGENTS[agent].arm_config(arm, family), 0
+    if agent != "pqn":
+        config = replace(config, learning_starts_decisions=LEARNING_STARTS, replay_capacity=10_000)
+        warm_up = LEARNING_STARTS
     if agent == "c51":
-        config = replace(
-            c51_config(arm, family),
-            learning_starts_decisions=LEARNING_STARTS,
-            replay_capacity=10_000,
-            epsilon_start=0.01,
-        )
-        warm_up, make = LEARNING_STARTS, C51
-    else:
-        config, warm_up, make = pqn_config(arm, family), 0, PQN
+        config = replace(config, epsilon_start=0.01)
+    if agent == "mrq":  # an encoder update at each update, instead of 250 of them at once
+        config = replace(config, target_period_updates=1)
     games = make_env(env, config.env_rows, seed=0)
-    learner = make(config, games.spec, seed=0, total_decisions=10**6)
+    learner = AGENTS[agent].build(config, games.spec, seed=0, total_decisions=10**6)
     obs = games.reset()
     learner.begin(obs)
     for step in range(warm_up + steps):
@@ -61,6 +58,13 @@ def main() -> None:
         ("pqn", "minatar/breakout", "bn-batch", 400_000, 96),
         ("c51", "atari/Pong", "bn-batch", 1_250_000, 400),
         ("pqn", "atari/Pong", "bn-batch", 10_000_000, 32),
+        ("td3", "minatar/breakout", "none", 40_000, 300),
+        ("xqc", "minatar/breakout", "bn-joined", 40_000, 300),
+        ("xqc", "minatar/breakout", "bn-separate", 40_000, 300),
+        ("mrq", "minatar/breakout", "ln", 40_000, 200),
+        ("td3", "atari/Pong-sticky", "none", 1_250_000, 6),
+        ("xqc", "atari/Pong-sticky", "bn-joined", 1_250_000, 6),
+        ("mrq", "atari/Pong-sticky", "ln", 1_250_000, 6),
     ):
         decision, one_pass = seconds_per_decision_and_pass(agent, env, arm, steps)
         share = points * one_pass / (points * one_pass + total * decision)

@@ -84,7 +84,8 @@ def role_forwards(
 
 def _best_corner(agent: Measurable, batches: Sequence[UpdateRows]) -> float:
     """Mean over states of the best one-hot action's Q, beside the mean Q of what is proposed."""
-    forward, corners = agent.config.protocol.improve_critic, torch.eye(agent.num_actions)
+    forward, device = agent.config.protocol.improve_critic, batches[0].features.device
+    corners = torch.eye(agent.num_actions, device=device)
     mode, heads = Mode(statistics=forward.statistics), agent.heads[forward.params]
     best = []
     for rows in batches:

@@ -13,7 +13,13 @@ from torch import Tensor
 from bnmodes.networks_actor_critic import Critic, DenseNetwork, Encoder, Policy
 from bnmodes.norm import ModedModule
 from bnmodes.protocol import Forward, Params, Role
-from bnmodes.relaxed_actions import gumbel_softmax, noisy_action, one_hot
+from bnmodes.relaxed_actions import (
+    gaussian_noise,
+    gumbel_noise,
+    gumbel_softmax,
+    noisy_action,
+    one_hot,
+)
 from bnmodes.replay import Replay
 
 Observation = UInt8[Tensor, "B C H W"]
@@ -86,10 +92,11 @@ def update_rows(agent: Measurable, transitions: Transitions, rng: torch.Generato
 
     next_features = as_declared(declared.bootstrap_actor, agent.encoders, next_obs)
     next_logits = as_declared(declared.bootstrap_actor, agent.actors, next_features)
+    shape, device = tuple(next_logits.shape), next_logits.device
     next_action = noisy_action(
-        gumbel_softmax(next_logits, config.temperature, rng),
+        gumbel_softmax(next_logits, config.temperature, gumbel_noise(shape, rng).to(device)),
+        gaussian_noise(shape, rng).to(device),
         config.target_noise,
-        rng,
         config.target_noise_clip,
     )
     features = as_declared(declared.improve_critic, agent.encoders, obs)
@@ -100,7 +107,7 @@ def update_rows(agent: Measurable, transitions: Transitions, rng: torch.Generato
         next_obs,
         one_hot(next_action, agent.num_actions),
         features,
-        gumbel_softmax(logits, config.temperature, rng),
+        gumbel_softmax(logits, config.temperature, gumbel_noise(shape, rng).to(device)),
     )
 
 

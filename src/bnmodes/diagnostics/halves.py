@@ -46,13 +46,13 @@ def _distances(
 
 def _first_half(norm: NormPass) -> Float64[Tensor, "1 rows"]:
     rows = len(norm.rows.mean)
-    return (torch.arange(rows) < rows // 2).double()[None]
+    return (torch.arange(rows, device=norm.rows.mean.device) < rows // 2).double()[None]
 
 
 def _random_halves(norm: NormPass, rng: np.random.Generator) -> Float64[Tensor, "splits rows"]:
     rows = len(norm.rows.mean)
     order = rng.permuted(np.tile(np.arange(rows), (SPLITS, 1)), axis=1)
-    return torch.from_numpy(order < rows // 2).double()
+    return torch.from_numpy(order < rows // 2).double().to(norm.rows.mean.device)
 
 
 def _mean(measured: list[dict[tuple[str, str], float]]) -> dict[tuple[str, str], float]:
