@@ -39,6 +39,8 @@ class Execution:
                     f"device '{self.device}' is not available: PyTorch sees {present or 'no'} "
                     f"accelerator{'s' * (present > 1)} here; use --device cpu."
                 )
+        if self.replay_memory == "device" and not self.on_accelerator:
+            raise UsageError("--replay-memory device needs an accelerator: give --device cuda too.")
         if self.compile and not has_compiler():
             raise UsageError(
                 "--compile needs a C++ compiler, and there is no g++ here: install it, or leave "

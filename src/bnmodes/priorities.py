@@ -50,7 +50,9 @@ class Priorities:
         return lane, made - 1 - (made - 1 - place) % len(self)
 
     def update(self, lane: Index, transition: Index, td_error: Float[np.ndarray, " batch"]) -> None:
-        priority = np.maximum(td_error, FLOOR) ** EXPONENT
+        # A network that diverged must not make the whole sampling undefined.
+        known = np.where(np.isfinite(td_error), td_error, FLOOR)
+        priority = np.maximum(known, FLOOR) ** EXPONENT
         self.values[transition % len(self), lane] = priority
         self.largest = max(self.largest, float(priority.max()))
 

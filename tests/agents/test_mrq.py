@@ -63,7 +63,7 @@ def test_value_targets_against_a_loop_over_rows():
     stream = agent.policy_stream.get_state()
     last = sequences.last_successor()
     with torch.no_grad():
-        next_rows = (last, agent._next_action(last))
+        next_rows = (last, agent._next_action(last, agent._bootstrap_noise()))
         next_q = agent.critics["target"](next_rows, EACH_ROW_ALONE)[..., 0]
         now = (sequences.observation(0), one_hot(sequences.action[:, 0], 3))
         q = agent.critics["online"](now, EACH_ROW_ALONE)[..., 0]
@@ -80,7 +80,8 @@ def test_value_targets_against_a_loop_over_rows():
         errors.append(max(both))
         losses += [0.5 * e**2 if e < 1 else e - 0.5 for e in both]
     agent.policy_stream.set_state(stream)
-    np.testing.assert_allclose(agent._learn_values(sequences), errors, rtol=1e-4, atol=1e-4)
+    found = agent._learn_values(sequences).numpy()
+    np.testing.assert_allclose(found, errors, rtol=1e-4, atol=1e-4)
     assert agent.means.take()["loss"] == pytest.approx(np.mean(losses), rel=1e-4)
     assert sequences.terminated.any()
     assert (~sequences.exists).any()
@@ -119,7 +120,7 @@ def test_the_model_loss_against_a_loop_over_rows_and_steps(termination_seen):
                     total += 0.1 * (said.terminated.item() - done) ** 2
             losses.append(total)
     agent.replay_stream.bit_generator.state = state
-    agent._model()
+    agent._learn_model()
     assert agent.model_means.take()["model_loss"] == pytest.approx(np.mean(losses), rel=1e-3)
     assert sequences.terminated.any()
 
@@ -135,8 +136,8 @@ def test_priorities_follow_the_errors_of_what_was_learnt_from():
     agent, games = build("mrq", batch_size=8)
     fill(agent, games, 60)
     state = agent.replay_stream.bit_generator.state
-    agent._learn_values = lambda sequences: np.full(8, 32.0, np.float32)
-    agent._model = lambda: None
+    agent._learn_values = lambda sequences: torch.full((8,), 32.0)
+    agent._learn_model = lambda: None
     _, transition, _ = agent._sample(3)
     agent.replay_stream.bit_generator.state = state
     agent._updates(1)

@@ -331,6 +331,7 @@ class C51:
             "updates": self.updates,
             "networks": {name: dict(net.state_dict()) for name, net in self.networks.items()},
             "optimizer": optimizer_state(self.optimizer),
+            "learning_rate": self.optimizer.param_groups[0]["lr"],
             "replay": self.replay.state(),
             "action_stream": self.action_stream.bit_generator.state,
             "replay_stream": self.replay_stream.bit_generator.state,
@@ -341,6 +342,7 @@ class C51:
         self.decisions, self.updates = state["decisions"], state["updates"]
         self.load_networks(state["networks"])
         load_optimizer_state(self.optimizer, state["optimizer"])
+        self.optimizer.param_groups[0]["lr"] = state["learning_rate"]
         self.replay.load_state(state["replay"])
         self.action_stream.bit_generator.state = state["action_stream"]
         self.replay_stream.bit_generator.state = state["replay_stream"]

@@ -284,8 +284,8 @@ class PQN:
         obs, action = rows["obs"].flatten(0, 1), rows["action"].flatten()
         for _ in range(self.config.epochs):
             order = self._to_device(self.shuffle_stream.permutation(len(action)))
-            for rows in order.split(self.config.minibatch_size):
-                self._update(obs[rows], action[rows], targets[rows])
+            for chosen in order.split(self.config.minibatch_size):
+                self._update(obs[chosen], action[chosen], targets[chosen])
         self.updates += 1
         self.step = 0
 

@@ -65,10 +65,14 @@ def greedy_changed(numbers: StudyNumbers, arm: Arm, role: str) -> Measured | Non
 
 
 def reading_roles(arm: Arm) -> list[str]:
-    """Of those that decide what is done or learnt: who reads stored moments."""
-    protocol = arm.config("atari").protocol
-    roles = ("act", "bootstrap")
-    return [role for role in roles if getattr(protocol, role).statistics == "running"]
+    """Of those that decide what is done or learnt: who reads stored moments.
+
+    Next values that are kept from acting are the act role's, whatever bootstrap declares.
+    """
+    config = arm.config("atari")
+    kept = getattr(config, "bootstrap_source", "recompute") == "acting-cache"
+    roles = ("act",) if kept else ("act", "bootstrap")
+    return [role for role in roles if getattr(config.protocol, role).statistics == "running"]
 
 
 def exposure(numbers: StudyNumbers, arm: Arm) -> Float[np.ndarray, "games seeds"] | None:

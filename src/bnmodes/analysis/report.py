@@ -244,8 +244,9 @@ def _caption(numbers: StudyNumbers, name: str) -> str:
         return f"Four aggregates of the final score{at_utd}, over {over}; boxes: {interval}."
     if name == "momentum":
         return (
-            "Raw returns against the Flax momentum with which the loss forward writes the stored "
-            "moments: mean ± standard error over seeds. A level line belongs to an arm that never "
+            "Returns against the Flax momentum with which the loss forward writes the stored "
+            "moments: raw, mean ± standard error over seeds; of more than three games, their IQM "
+            "with 95% intervals. A level line belongs to an arm that never "
             "reads them when it acts or bootstraps; the star is the released setting."
         )
     if name == "scaling":

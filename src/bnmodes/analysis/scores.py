@@ -107,7 +107,8 @@ def _require_whole_runs(scores: Scores, arm: str, missing: Sequence[StudyRun]) -
         if (scores.games[game], scores.seeds[seed]) not in known:
             raise UsageError(
                 f"{arm} on {scores.games[game]}, seed {scores.seeds[seed]} is finished but has no "
-                f"return at decision {scores.decisions[time]}: delete its folder and run it again."
+                f"return at decision {scores.decisions[time]}: no game ended in it, or its file "
+                "was changed; leave that game out (--games), or run longer."
             )
 
 

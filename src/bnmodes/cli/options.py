@@ -135,12 +135,12 @@ class ActorCriticRun(RunOptions):
         config = AGENTS[cls.agent].arm_config(arm, family, *weights.values())
         run = cls(env=env, arm=arm, config=config, total_decisions=40_000, **weights)
         if family != "atari":
-            return replace(run, evaluation=EvaluationConfig(every_decisions=4_000))
+            return replace(run, evaluation=EvaluationConfig(4_000, epsilon=0.0))
         return replace(
             run,
             total_decisions=1_250_000,
             record_every_decisions=10_000,
-            evaluation=EvaluationConfig(every_decisions=50_000),
+            evaluation=EvaluationConfig(50_000, epsilon=0.0),
         )
 
 

@@ -47,9 +47,11 @@ def effective_rank(singular_values: Float64[Tensor, " units"]) -> float:
     return float(torch.special.entr(share).sum().exp())
 
 
-def srank(singular_values: Float64[Tensor, " units"]) -> int:
+def srank(singular_values: Float64[Tensor, " units"]) -> float:
     """How many of the largest singular values make up all but δ of their sum."""
     cumulated = singular_values.cumsum(0)
+    if cumulated[-1].isnan():
+        return math.nan
     return int((cumulated < (1 - SRANK_DELTA) * cumulated[-1]).sum()) + bool(cumulated[-1] > 0)
 
 

@@ -120,7 +120,7 @@ class Loop:
             self.returns = state["returns"]
         else:
             self.agent.begin(self.obs)
-            self._record("resume", {"new_games": self.num_envs})
+            self._record("resume", {"new_games": self.spec.config.env_rows})
 
     def state(self) -> dict[str, Any]:
         return {
