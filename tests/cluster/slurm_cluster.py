@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+_BOUND = ["setpriv", "--pdeathsig=TERM", "--"]
 # cred_expire is also how long a requeued job waits before it starts again.
 _SLURM_CONF = """
 ClusterName=test
@@ -44,15 +45,16 @@ def slurm_cluster() -> Iterator[None]:
         _write_files(folder)
         os.environ["SLURM_CONF"] = str(folder / "slurm.conf")
         stack.callback(_restore, before)
-        munge = ["setpriv", "--reuid=munge", "--regid=munge", "--clear-groups", "--"]
+        # As its own user, and after that, for the change clears it, bound to our life.
+        munge = ["setpriv", "--reuid=munge", "--regid=munge", "--clear-groups", "--", *_BOUND]
         files = [f"--{name}-file={folder}/munge/{name}" for name in ("key", "log", "pid", "seed")]
         at = f"--socket={folder}/munge/socket"
         stack.enter_context(
             _daemon(folder, "munged", [*munge, "munged", "--foreground", at, *files])
         )
         _wait_until("munge", ["munge", "--no-input", at], "MUNGE", folder)
-        stack.enter_context(_daemon(folder, "slurmctld", ["slurmctld", "-D", "-i"]))
-        stack.enter_context(_daemon(folder, "slurmd", ["slurmd", "-D"]))
+        stack.enter_context(_daemon(folder, "slurmctld", [*_BOUND, "slurmctld", "-D", "-i"]))
+        stack.enter_context(_daemon(folder, "slurmd", [*_BOUND, "slurmd", "-D"]))
         _wait_until("Slurm", ["sinfo", "--noheader", "--format=%T"], "idle", folder)
         stack.callback(_end_jobs)
         yield
@@ -102,9 +104,7 @@ def _restore(slurm_conf: str | None) -> None:
 @contextmanager
 def _daemon(folder: Path, name: str, command: list[str]) -> Iterator[None]:
     with open(folder / f"{name}.out", "w") as output:
-        process = subprocess.Popen(
-            ["setpriv", "--pdeathsig=TERM", "--", *command], stdout=output, stderr=output
-        )
+        process = subprocess.Popen(command, stdout=output, stderr=output)
     try:
         yield
     finally:
