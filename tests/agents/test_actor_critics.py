@@ -6,7 +6,7 @@ import torch
 
 from actor_critic_agents import ARM, build, fill, play
 from bnmodes.agents.actor_critic import move_towards
-from bnmodes.agents.base import forward_as
+from bnmodes.agents.base import descend, forward_as
 from bnmodes.agents.mrq import mrq_config
 from bnmodes.agents.td3 import td3_config
 from bnmodes.agents.xqc import ARMS, xqc_config
@@ -120,7 +120,8 @@ def test_td3s_policy_trains_no_encoder_and_no_critic():
     agent, games = build("td3")
     fill(agent, games, 30)
     before = copied(agent.critics["online"].parameters())
-    agent._improve(agent.replay.sample(16, agent.replay_stream).obs)
+    obs = agent.replay.sample(16, agent.replay_stream).obs
+    descend(agent.optimizers["actor"], agent._policy_loss_of(obs))
     assert equal(agent.critics["online"].parameters(), before)
 
 
@@ -130,7 +131,7 @@ def test_td3s_target_is_the_lower_critic_of_the_noisy_next_action(monkeypatch):
     stream, policy = agent.replay_stream.bit_generator.state, agent.policy_stream.get_state()
     batch = agent.replay.sample(16, agent.replay_stream)
     with torch.no_grad():
-        next_action = agent._next_action(batch.next_obs)
+        next_action = agent._next_action(batch.next_obs, agent._bootstrap_noise())
         alone = agent.config.protocol.bootstrap
         next_q = agent.critics["target"]((batch.next_obs, next_action), alone)[..., 0]
         q = agent.critics["online"]((batch.obs, one_hot(batch.action, 3)), alone)[..., 0]

@@ -177,6 +177,9 @@ class XQC(ActorCritic):
         inputs = encoder.units + env.num_actions
         heads = TwinHeads(lambda: dense(inputs, config.critic_units, config.atoms))
         critic = Critic(encoder, heads)
+        if execution.compile and config.norm == "brn":
+            # Its backward would recompute the warm-up from a counter that the forward has raised.
+            raise UsageError("BatchRenorm cannot be compiled: leave --compile out, or take BN.")
         actor = dense(encoder.units, config.actor_units, env.num_actions)
         rng = torch_stream(seed, "network")
         for network in (critic, actor):

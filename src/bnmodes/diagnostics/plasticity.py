@@ -52,7 +52,8 @@ def srank(singular_values: Float64[Tensor, " units"]) -> float:
     cumulated = singular_values.cumsum(0)
     if cumulated[-1].isnan():
         return math.nan
-    return int((cumulated < (1 - SRANK_DELTA) * cumulated[-1]).sum()) + bool(cumulated[-1] > 0)
+    whole = cumulated[-1]
+    return float((cumulated < (1 - SRANK_DELTA) * whole).sum() + (whole > 0))
 
 
 AdamLike = torch.optim.Adam | torch.optim.AdamW | torch.optim.RAdam
