@@ -24,7 +24,7 @@ class Execution:
     device: str = "cpu"
     """Where the networks are: cpu, cuda, or one of several accelerators, as cuda:1."""
     compile: bool = False
-    """Compile the losses with torch.compile; the first updates then take a minute or two."""
+    """Compile whole updates with torch.compile; the first of them then take a minute or two."""
     replay_memory: Literal["host", "device"] = "host"
     """Where the replay's frames lie: in the machine's memory or in the device's."""
 
@@ -41,6 +41,11 @@ class Execution:
                 )
         if self.replay_memory == "device" and not self.on_accelerator:
             raise UsageError("--replay-memory device needs an accelerator: give --device cuda too.")
+        if self.compile and not hasattr(torch._dynamo.config, "trace_autograd_ops"):
+            raise UsageError(
+                f"--compile needs a newer PyTorch than {torch.__version__}, which cannot compile a "
+                "gradient together with its step: install 2.13, or leave --compile out."
+            )
         if self.compile and not has_compiler():
             raise UsageError(
                 "--compile needs a C++ compiler, and there is no g++ here: install it, or leave "
@@ -59,6 +64,7 @@ class Execution:
         """
         if not self.compile:
             return function
+        torch._dynamo.config.trace_autograd_ops = True  # gradients too are part of the graph
         return torch.compile(function, mode="reduce-overhead", fullgraph=True, dynamic=False)
 
     def to_device(self, tensor: Tensor) -> Tensor:
@@ -67,9 +73,17 @@ class Execution:
             return tensor
         return tensor.pin_memory().to(self.device, non_blocking=True)
 
-    def number(self, value: float) -> Tensor:
+    def keep_in_place(self, tensor: Tensor) -> None:
+        """A compiled function changes it: a promise that it stays where it is in memory.
+
+        Without it the function would not be captured. Those of modules are known to stay.
+        """
+        if self.compile:
+            torch._dynamo.mark_static_address(tensor)
+
+    def number(self, value: float, dtype: torch.dtype = torch.float32) -> Tensor:
         """One that changes between updates: as a float it would be compiled anew each time."""
-        return torch.full((), value, device=self.device)
+        return torch.full((), value, dtype=dtype, device=self.device)
 
     def zeros(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """On the device; a clear refusal where it has no room."""

@@ -135,7 +135,7 @@ def test_the_optimizer_steps_with_the_scheduled_learning_rate():
     agent, games = build("bn-wn", total_decisions=60, updates_per_decision=1.0)
     play(agent, games, decisions=40)
     before_last = 2.5e-4 * (1 - 19 / 40)
-    assert agent.optimizer.param_groups[0]["lr"] == pytest.approx(before_last)
+    assert agent.optimizer.learning_rate == pytest.approx(before_last)
 
 
 def test_projected_arms_stay_on_the_sphere_and_others_leave_it():

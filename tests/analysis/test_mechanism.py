@@ -29,9 +29,9 @@ METRICS = {
     "act/greedy_changed": 1.0,
     "bootstrap/greedy_changed": 0.5,
     "predict/greedy_changed": 0.0,
-    **{f"{role}/conv1/mean_shift": 2.0 for role in mechanism.ROLES},
-    **{f"{role}/dense/mean_shift": 4.0 for role in mechanism.ROLES},
-    **{f"{role}/dense/mean_shift_floor": 0.1 for role in mechanism.ROLES},
+    **{f"{role}/conv1/mean_shift": 2.0 for role in mechanism.VALUE_ROLES},
+    **{f"{role}/dense/mean_shift": 4.0 for role in mechanism.VALUE_ROLES},
+    **{f"{role}/dense/mean_shift_floor": 0.1 for role in mechanism.VALUE_ROLES},
     "dormant_0.025": 0.5,
     "effective_rank": 60.0,
 }
@@ -109,7 +109,7 @@ def test_a_run_without_diagnostics_is_left_out_of_the_curves():
 def test_the_mismatch_figure_shows_every_batchnorm_arm_and_the_noise_floor(numbers):
     figure = draw_mismatch(numbers)
     titles = [axes.get_title("left") for axes in figure.axes]
-    assert titles[:4] == ["Score", *(f"{role}: mean shift (σ)" for role in mechanism.ROLES)]
+    assert titles[:4] == ["Score", *(f"{role}: mean shift (σ)" for role in mechanism.VALUE_ROLES)]
     top, bottom = figure.axes[3], figure.axes[7]
     curves = {line.get_label(): line for line in top.lines if line.get_label()[0] != "_"}
     assert list(curves) == list(CHANGED)

@@ -16,10 +16,7 @@ from bnmodes.agents.actor_critic_roles import Transitions, UpdateRows
 from bnmodes.agents.base import (
     Means,
     forward_as,
-    held_still,
-    load_optimizer_state,
     never_learns_note,
-    optimizer_state,
     require_above_zero,
     require_between,
     require_finite,
@@ -29,6 +26,7 @@ from bnmodes.envs.base import EnvSpec, Step
 from bnmodes.execution import Execution
 from bnmodes.networks_actor_critic import Critic
 from bnmodes.norm import ModedModule
+from bnmodes.optimizer import Optimizer
 from bnmodes.protocol import Params, Protocol, Role, Setting
 from bnmodes.relaxed_actions import (
     gaussian_noise,
@@ -155,8 +153,9 @@ class ActorCritic:
     """The agent around the updates: acting, replay, counters and state.
 
     A subclass builds the networks, on the device, and the optimizers; it writes `_update` and the
-    two losses. A policy reads the features of the critic's encoder; only the critic's loss trains
-    that one. All noise is drawn on the host: it is the same whatever the device.
+    two parts of it that are compiled. A policy reads the features of the critic's encoder; only the
+    critic's loss trains that one. All noise is drawn on the host: it is the same whatever the
+    device.
     """
 
     def __init__(
@@ -167,7 +166,7 @@ class ActorCritic:
         total_decisions: int,
         critics: dict[Params, Critic],
         actors: dict[Params, ModedModule],
-        optimizers: dict[str, torch.optim.Optimizer],
+        optimizers: dict[str, Optimizer],
         metrics: tuple[str, ...],
         execution: Execution,
     ):
@@ -184,8 +183,8 @@ class ActorCritic:
         self.networks = {f"{params}_critic": critic for params, critic in critics.items()}
         self.networks |= {f"{params}_actor": actor for params, actor in actors.items()}
         self.optimizers = optimizers
-        self.critic_loss = execution.compiled(self._critic_loss)
-        self.policy_loss = execution.compiled(self._policy_loss)
+        self.critic_update = execution.compiled(self._critic_update)
+        self.policy_update = execution.compiled(self._policy_update)
         self.means = Means(metrics, execution.device)
         self.replay = Replay(env, config.num_envs, config.replay_capacity, execution)
         self.action_stream = numpy_stream(seed, "exploration")
@@ -243,17 +242,13 @@ class ActorCritic:
     def _update(self, batch: Batch) -> None:
         raise NotImplementedError
 
-    def _critic_loss(self, *rows_and_noise: Any) -> tuple[Tensor, ...]:
-        """The loss, the mean predicted and the mean bootstrapped Q."""
+    def _critic_update(self, *rows_and_noise: Any) -> Any:
+        """The loss, the mean predicted and the mean bootstrapped Q, and what the agent needs."""
         raise NotImplementedError
 
-    def _policy_loss(self, obs: Tensor, gumbel: Tensor) -> Tensor:
+    def _policy_update(self, obs: Tensor, gumbel: Tensor, *rates: Tensor) -> None:
+        """Of the policy alone: the critics only judge."""
         raise NotImplementedError
-
-    def _policy_loss_of(self, obs: Tensor) -> Tensor:
-        """For the policy alone: the critics only judge."""
-        with held_still(self.heads["online"]):
-            return self.policy_loss(obs, self._gumbel(len(obs)))
 
     def _logits(self, role: Role, obs: Tensor) -> Float[Tensor, "B actions"]:
         features = forward_as(role, self.config.protocol, self.encoders, obs)
@@ -332,10 +327,8 @@ class ActorCritic:
             "decisions": self.decisions,
             "updates": self.updates,
             "networks": {name: dict(net.state_dict()) for name, net in self.networks.items()},
-            "optimizers": {name: optimizer_state(o) for name, o in self.optimizers.items()},
-            "learning_rates": {
-                name: float(o.param_groups[0]["lr"]) for name, o in self.optimizers.items()
-            },
+            "optimizers": {name: o.state() for name, o in self.optimizers.items()},
+            "learning_rates": {name: o.learning_rate for name, o in self.optimizers.items()},
             "replay": self.replay.state(),
             "action_stream": self.action_stream.bit_generator.state,
             "replay_stream": self.replay_stream.bit_generator.state,
@@ -347,9 +340,9 @@ class ActorCritic:
         self.decisions, self.updates = state["decisions"], state["updates"]
         self.load_networks(state["networks"])
         for name, optimizer in self.optimizers.items():
-            load_optimizer_state(optimizer, state["optimizers"][name])
+            optimizer.load_state(state["optimizers"][name])
             # Each update sets its own; until then it is the last update's, for diagnostics.
-            optimizer.param_groups[0]["lr"] = state["learning_rates"][name]
+            optimizer.learning_rate = state["learning_rates"][name]
         self.replay.load_state(state["replay"])
         self.action_stream.bit_generator.state = state["action_stream"]
         self.replay_stream.bit_generator.state = state["replay_stream"]

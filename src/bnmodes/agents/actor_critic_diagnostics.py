@@ -15,7 +15,6 @@ from bnmodes.diagnostics import (
     Row,
     ValuesOfRows,
     halves_mismatch,
-    have_all_stepped,
     layer_motion,
     measure_roles,
     passes,
@@ -30,7 +29,7 @@ from bnmodes.protocol import BATCH, Mode, Role
 def diagnose(agent: Measurable, rng: np.random.Generator) -> Row:
     """Empty until critic and policy have both been updated."""
     optimizers = list(agent.optimizers.values())
-    if not have_all_stepped(optimizers):
+    if not all(optimizer.has_stepped for optimizer in optimizers):
         return {}
     critic, batch_size = agent.critics["online"], agent.config.batch_size
     minibatches = math.ceil(rows_needed(critic.heads.twins[0]) / batch_size)

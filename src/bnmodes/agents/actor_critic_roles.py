@@ -12,6 +12,7 @@ from torch import Tensor
 
 from bnmodes.networks_actor_critic import Critic, DenseNetwork, Encoder, Policy
 from bnmodes.norm import ModedModule
+from bnmodes.optimizer import Optimizer
 from bnmodes.protocol import Forward, Params, Role
 from bnmodes.relaxed_actions import (
     gaussian_noise,
@@ -38,7 +39,7 @@ class Measurable(Protocol):
     encoders: Mapping[Params, Encoder]
     heads: Mapping[Params, ModedModule]
     actors: Mapping[Params, DenseNetwork]
-    optimizers: Mapping[str, torch.optim.Optimizer]
+    optimizers: Mapping[str, Optimizer]
 
     def transitions(self, count: int, rng: np.random.Generator) -> Transitions: ...
 

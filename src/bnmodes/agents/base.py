@@ -1,15 +1,14 @@
 """What the training loop asks of an agent, and how an agent asks for a forward."""
 
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
-from torch import Tensor, nn
+from torch import Tensor
 
 from bnmodes import protocol
 from bnmodes.diagnostics import Row
@@ -125,8 +124,8 @@ class Means:
     def __post_init__(self):
         self.sums = torch.zeros(len(self.names), device=self.device)
 
-    def add(self, *values: Tensor) -> None:
-        self.sums += torch.stack(values)
+    def add(self, values: Float[Tensor, " names"]) -> None:
+        self.sums += values
         self.count += 1
 
     def state(self) -> dict[str, Any]:
@@ -144,52 +143,3 @@ class Means:
         self.sums.zero_()
         self.count = 0
         return means
-
-
-def descend(
-    optimizer: torch.optim.Optimizer, loss: Tensor, clip: float | None = None
-) -> Tensor | None:
-    """One step on the optimizer's parameters; with a clip, the norm that their gradient had."""
-    norm = None
-    loss.backward()
-    if clip is not None:
-        norm = nn.utils.clip_grad_norm_(_parameters(optimizer), clip)
-    optimizer.step()
-    optimizer.zero_grad()  # at once: the next compiled call reuses the gradients' memory
-    return norm
-
-
-@contextmanager
-def held_still(*modules: nn.Module) -> Iterator[None]:
-    """A loss made inside sends no gradient to their parameters.
-
-    A compiled backward computes every gradient that its inputs ask for, whoever wants it.
-    """
-    for module in modules:
-        module.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for module in modules:
-            module.requires_grad_(True)
-
-
-def optimizer_state(optimizer: torch.optim.Optimizer) -> list[dict[str, Tensor]]:
-    """What the optimizer remembers of each parameter, in the parameters' order."""
-    return [dict(optimizer.state[parameter]) for parameter in _parameters(optimizer)]
-
-
-def load_optimizer_state(optimizer: torch.optim.Optimizer, state: list[dict[str, Tensor]]) -> None:
-    """`Optimizer.load_state_dict` would lose the channels-last layout, which a fused step needs."""
-    fused = optimizer.defaults.get("fused")  # then the count of steps is on the device too
-    for parameter, saved in zip(_parameters(optimizer), state, strict=True):
-        optimizer.state[parameter] = {
-            name: torch.empty_like(parameter).copy_(value)
-            if value.shape == parameter.shape
-            else value.to(parameter.device if fused else "cpu", copy=True)
-            for name, value in saved.items()
-        }
-
-
-def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]

@@ -7,17 +7,15 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from bnmodes.agents.base import (
     Means,
-    descend,
     forward_as,
     linear_epsilon,
-    load_optimizer_state,
     never_learns_note,
     of_action,
-    optimizer_state,
     require_above_zero,
     require_between,
     require_finite,
@@ -28,6 +26,7 @@ from bnmodes.envs.base import EnvSpec, Step
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.networks import NormConfig, QNetwork
+from bnmodes.optimizer import Optimizer
 from bnmodes.projection import Projection, ProjectionConfig
 from bnmodes.protocol import Mode, Protocol, Setting, alpha, preset
 from bnmodes.replay import Batch, Replay
@@ -214,14 +213,18 @@ class C51:
         ).to(execution.device)
         self.project = Projection(config.projection, online)
         self.networks = {"online": online, "target": deepcopy(online).requires_grad_(False)}
-        self.optimizer = torch.optim.Adam(
-            online.parameters(), lr=config.learning_rate, eps=config.adam_epsilon, fused=True
+        self.optimizer = Optimizer(
+            "adam",
+            online.parameters(),
+            config.learning_rate,
+            execution,
+            epsilon=config.adam_epsilon,
         )
         self.replay = Replay(env, config.num_envs, config.replay_capacity, execution)
         self.action_stream = numpy_stream(seed, "exploration")
         self.replay_stream = numpy_stream(seed, "replay")
         self.means = Means(("loss", "predict_max_q", "bootstrap_max_q"), execution.device)
-        self.loss = execution.compiled(self._loss)
+        self.update = execution.compiled(self._update)
 
     def begin(self, obs: np.ndarray) -> None:
         self.replay.begin(obs)
@@ -263,12 +266,15 @@ class C51:
         if self.config.calibrate_target and self.updates == 0:
             self._calibrate_target()
         for batch in drawn.split(size):
-            loss, predicted_q, next_q = self.loss(batch)
-            self.optimizer.param_groups[0]["lr"] = self.learning_rate
-            descend(self.optimizer, loss)
-            self.project()
+            self.means.add(self.update(batch, self.optimizer.at(self.learning_rate)))
             self.updates += 1
-            self.means.add(loss.detach(), predicted_q, next_q)
+
+    def _update(self, batch: Batch, learning_rate: Tensor) -> Float[Tensor, "3"]:
+        """Loss, and the mean max Q of its two forwards."""
+        loss, predicted_q, next_q = self._loss(batch)
+        self.optimizer.descend(loss, learning_rate)
+        self.project()
+        return torch.stack((loss.detach(), predicted_q, next_q))
 
     def _loss(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """And the mean max Q of the predict and of the bootstrap forward."""
@@ -330,8 +336,8 @@ class C51:
             "decisions": self.decisions,
             "updates": self.updates,
             "networks": {name: dict(net.state_dict()) for name, net in self.networks.items()},
-            "optimizer": optimizer_state(self.optimizer),
-            "learning_rate": self.optimizer.param_groups[0]["lr"],
+            "optimizer": self.optimizer.state(),
+            "learning_rate": self.optimizer.learning_rate,
             "replay": self.replay.state(),
             "action_stream": self.action_stream.bit_generator.state,
             "replay_stream": self.replay_stream.bit_generator.state,
@@ -341,8 +347,8 @@ class C51:
     def load_state(self, state: dict[str, Any]) -> None:
         self.decisions, self.updates = state["decisions"], state["updates"]
         self.load_networks(state["networks"])
-        load_optimizer_state(self.optimizer, state["optimizer"])
-        self.optimizer.param_groups[0]["lr"] = state["learning_rate"]
+        self.optimizer.load_state(state["optimizer"])
+        self.optimizer.learning_rate = state["learning_rate"]
         self.replay.load_state(state["replay"])
         self.action_stream.bit_generator.state = state["action_stream"]
         self.replay_stream.bit_generator.state = state["replay_stream"]

@@ -13,17 +13,12 @@ from typing import Any, Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor
 
 from bnmodes.agents.actor_critic import ActorCritic, ActorCriticConfig
 from bnmodes.agents.actor_critic_roles import Transitions
-from bnmodes.agents.base import (
-    Means,
-    descend,
-    held_still,
-    require_above_zero,
-    require_between,
-)
+from bnmodes.agents.base import Means, require_above_zero, require_between
 from bnmodes.envs.base import EnvSpec, Step
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
@@ -35,6 +30,7 @@ from bnmodes.networks_actor_critic import (
     initialise,
 )
 from bnmodes.networks_mrq import EmbeddedHeads, ModelHead, StateActionEmbedding
+from bnmodes.optimizer import Optimizer
 from bnmodes.priorities import Priorities
 from bnmodes.protocol import Mode, Protocol, preset
 from bnmodes.relaxed_actions import one_hot
@@ -176,10 +172,10 @@ class MRQ(ActorCritic):
             initialise(network, "xavier", rng)
             network.to(execution.device)
 
-        def optimizer(learning_rate: float, *parts: torch.nn.Module) -> torch.optim.Optimizer:
+        def optimizer(learning_rate: float, *parts: torch.nn.Module) -> Optimizer:
             parameters = [p for part in parts for p in part.parameters()]
             decay = config.weight_decay
-            return torch.optim.AdamW(parameters, learning_rate, weight_decay=decay, fused=True)
+            return Optimizer("adamw", parameters, learning_rate, execution, weight_decay=decay)
 
         super().__init__(
             config,
@@ -197,7 +193,7 @@ class MRQ(ActorCritic):
             execution=execution,
         )
         self.networks["model"] = self.model
-        self.model_loss = execution.compiled(self._model_loss)
+        self.model_update = execution.compiled(self._model_update)
         self.model_means = Means(("model_loss",), execution.device)
         self.priorities = Priorities(self.replay)
         self.reward_scale = self.target_reward_scale = 1.0
@@ -220,7 +216,7 @@ class MRQ(ActorCritic):
                 self._learn_model()
         lane, transition, sequences = self._sample(self.config.return_steps)
         td_error = self._learn_values(sequences)
-        descend(self.optimizers["actor"], self._policy_loss_of(sequences.observation(0)))
+        self.policy_update(sequences.observation(0), self._gumbel(self.config.batch_size))
         # The one wait for the device, after all of the update's work was given to it.
         self.priorities.update(lane, transition, td_error.cpu().numpy())
         self.updates += 1
@@ -245,9 +241,12 @@ class MRQ(ActorCritic):
         _, _, sequences = self._sample(config.unroll_steps)
         # An end that was never seen is not to be learnt.
         terminal_weight = self.execution.number(config.terminal_weight * self.termination_seen)
-        loss = self.model_loss(sequences, terminal_weight)
-        descend(self.optimizers["encoder"], loss)
-        self.model_means.add(loss.detach())
+        self.model_means.add(self.model_update(sequences, terminal_weight))
+
+    def _model_update(self, sequences: Sequences, terminal_weight: Tensor) -> Float[Tensor, "1"]:
+        loss = self._model_loss(sequences, terminal_weight)
+        self.optimizers["encoder"].descend(loss, self.config.encoder_learning_rate)
+        return loss.detach()[None]
 
     def _model_loss(self, sequences: Sequences, terminal_weight: Tensor) -> Tensor:
         """Predictions fed forward, each compared with what came."""
@@ -275,15 +274,29 @@ class MRQ(ActorCritic):
 
     def _learn_values(self, sequences: Sequences) -> Tensor:
         """The larger |δ| of the two critics, for each row."""
-        scales = (self.reward_scale, self.target_reward_scale)
-        critic, noise = self.critics["online"], self._bootstrap_noise()
-        with held_still(critic.encoder, critic.heads.embedding):
-            loss, q, next_q, td_error = self.critic_loss(
-                sequences, *map(self.execution.number, scales), noise
-            )
-        descend(self.optimizers["value"], loss, clip=self.config.value_gradient_clip)
-        self.means.add(loss.detach(), q, next_q)
+        scales = map(self.execution.number, (self.reward_scale, self.target_reward_scale))
+        means, td_error = self.critic_update(sequences, *scales, self._bootstrap_noise())
+        self.means.add(means)
         return td_error.clone()
+
+    def _critic_update(
+        self,
+        sequences: Sequences,
+        reward_scale: Tensor,
+        target_reward_scale: Tensor,
+        noise: tuple[Tensor, Tensor],
+    ) -> tuple[Float[Tensor, "3"], Float[Tensor, " B"]]:
+        """Of the values alone: the encoder has its own loss."""
+        loss, q, next_q, td_error = self._critic_loss(
+            sequences, reward_scale, target_reward_scale, noise
+        )
+        rate, clip = self.config.value_learning_rate, self.config.value_gradient_clip
+        self.optimizers["value"].descend(loss, rate, clip)
+        return torch.stack((loss.detach(), q, next_q)), td_error
+
+    def _policy_update(self, obs: Tensor, gumbel: Tensor) -> None:
+        loss = self._policy_loss(obs, gumbel)
+        self.optimizers["actor"].descend(loss, self.config.policy_learning_rate)
 
     def _critic_loss(
         self,

@@ -7,16 +7,14 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from bnmodes.agents.base import (
     Means,
-    descend,
     forward_as,
     linear_epsilon,
-    load_optimizer_state,
     of_action,
-    optimizer_state,
     require_above_zero,
     require_between,
     require_finite,
@@ -27,6 +25,7 @@ from bnmodes.envs.base import EnvSpec, Step
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.networks import NormConfig, QNetwork
+from bnmodes.optimizer import Optimizer
 from bnmodes.protocol import Protocol, Role, Setting, alpha, preset
 from bnmodes.streams import numpy_stream, torch_stream
 from bnmodes.targets import HLGauss, cross_entropy, q_lambda
@@ -215,9 +214,7 @@ class PQN:
             torch_stream(seed, "network"),
         ).to(execution.device)
         self.networks = {"online": network}
-        self.optimizer = torch.optim.RAdam(
-            network.parameters(), lr=config.learning_rate, foreach=True
-        )
+        self.optimizer = Optimizer("radam", network.parameters(), config.learning_rate, execution)
         self.action_stream = numpy_stream(seed, "exploration")
         self.shuffle_stream = numpy_stream(seed, "shuffle")
         metrics = ("loss", "predict_max_q", "mean_target", "gradient_norm")
@@ -235,7 +232,7 @@ class PQN:
             "cut": torch.zeros(steps, dtype=torch.bool),
         }
         self.step = 0
-        self.loss = execution.compiled(self._loss)
+        self.update = execution.compiled(self._update)
         self.next_value = execution.compiled(self._next_value)
 
     def begin(self, obs: np.ndarray) -> None:
@@ -285,7 +282,7 @@ class PQN:
         for _ in range(self.config.epochs):
             order = self._to_device(self.shuffle_stream.permutation(len(action)))
             for chosen in order.split(self.config.minibatch_size):
-                self._update(obs[chosen], action[chosen], targets[chosen])
+                self.means.add(self.update(obs[chosen], action[chosen], targets[chosen]))
         self.updates += 1
         self.step = 0
 
@@ -319,10 +316,12 @@ class PQN:
     def _next_value(self, successor: Tensor) -> Tensor:
         return self._q_values(self._forward("bootstrap", successor)).amax(-1)
 
-    def _update(self, obs: Tensor, action: Tensor, target: Tensor) -> None:
-        loss, predicted_q = self.loss(obs, action, target)
-        norm = descend(self.optimizer, loss, clip=self.config.gradient_clip)
-        self.means.add(loss.detach(), predicted_q, target.mean(), norm)
+    def _update(self, obs: Tensor, action: Tensor, target: Tensor) -> Float[Tensor, "4"]:
+        """Loss, mean max Q, mean target, and the gradient's norm."""
+        loss, predicted_q = self._loss(obs, action, target)
+        rate, clip = self.config.learning_rate, self.config.gradient_clip
+        norm = self.optimizer.descend(loss, rate, clip)
+        return torch.stack((loss.detach(), predicted_q, target.mean(), norm))
 
     def _loss(self, obs: Tensor, action: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """And the mean max Q of its forward."""
@@ -361,7 +360,7 @@ class PQN:
             "step": self.step,
             "rollout": self.rollout,
             "networks": {name: dict(net.state_dict()) for name, net in self.networks.items()},
-            "optimizer": optimizer_state(self.optimizer),
+            "optimizer": self.optimizer.state(),
             "action_stream": self.action_stream.bit_generator.state,
             "shuffle_stream": self.shuffle_stream.bit_generator.state,
             "means": self.means.state(),
@@ -372,7 +371,7 @@ class PQN:
         for name, tensor in self.rollout.items():
             tensor.copy_(state["rollout"][name])
         self.load_networks(state["networks"])
-        load_optimizer_state(self.optimizer, state["optimizer"])
+        self.optimizer.load_state(state["optimizer"])
         self.action_stream.bit_generator.state = state["action_stream"]
         self.shuffle_stream.bit_generator.state = state["shuffle_stream"]
         self.means.load_state(state["means"])

@@ -6,14 +6,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from bnmodes.agents.actor_critic import ActorCritic, ActorCriticConfig, move_towards
-from bnmodes.agents.base import descend, require_above_zero, require_between
+from bnmodes.agents.base import require_above_zero, require_between
 from bnmodes.envs.base import EnvSpec
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.networks_actor_critic import Critic, DenseNetwork, Encoder, TwinHeads, initialise
+from bnmodes.optimizer import Optimizer
 from bnmodes.protocol import Protocol, preset
 from bnmodes.relaxed_actions import one_hot
 from bnmodes.replay import Batch
@@ -110,7 +112,7 @@ class TD3(ActorCritic):
             critics={"online": critic, "target": deepcopy(critic).requires_grad_(False)},
             actors={"online": actor, "target": deepcopy(actor).requires_grad_(False)},
             optimizers={
-                name: torch.optim.Adam(network.parameters(), lr=config.learning_rate, fused=True)
+                name: Optimizer("adam", network.parameters(), config.learning_rate, execution)
                 for name, network in (("critic", critic), ("actor", actor))
             },
             metrics=("loss", "predict_q", "bootstrap_q"),
@@ -123,15 +125,24 @@ class TD3(ActorCritic):
         if self.updates % config.reward_scale_period_updates == 0:
             self.reward_scale = mean_absolute_reward(self.replay)
         scale = self.execution.number(self.reward_scale)
-        loss, q, next_q = self.critic_loss(batch, scale, self._bootstrap_noise())
-        descend(self.optimizers["critic"], loss)
-        self.means.add(loss.detach(), q, next_q)
+        self.means.add(self.critic_update(batch, scale, self._bootstrap_noise()))
         self.updates += 1
         if self.updates % config.policy_delay == 0:
-            descend(self.optimizers["actor"], self._policy_loss_of(batch.obs))
-            for pair in (self.critics, self.actors):
-                parameters = (pair[params].parameters() for params in ("target", "online"))
-                move_towards(*parameters, config.target_weight)
+            self.policy_update(batch.obs, self._gumbel(config.batch_size))
+
+    def _critic_update(
+        self, batch: Batch, reward_scale: Tensor, noise: tuple[Tensor, Tensor]
+    ) -> Float[Tensor, "3"]:
+        loss, q, next_q = self._critic_loss(batch, reward_scale, noise)
+        self.optimizers["critic"].descend(loss, self.config.learning_rate)
+        return torch.stack((loss.detach(), q, next_q))
+
+    def _policy_update(self, obs: Tensor, gumbel: Tensor) -> None:
+        """And of the targets."""
+        self.optimizers["actor"].descend(self._policy_loss(obs, gumbel), self.config.learning_rate)
+        for pair in (self.critics, self.actors):
+            parameters = (pair[params].parameters() for params in ("target", "online"))
+            move_towards(*parameters, self.config.target_weight)
 
     def _critic_loss(
         self, batch: Batch, reward_scale: Tensor, noise: tuple[Tensor, Tensor]

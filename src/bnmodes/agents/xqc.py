@@ -15,12 +15,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bnmodes.agents.actor_critic import ActorCritic, ActorCriticConfig, move_towards
-from bnmodes.agents.base import descend, require_above_zero, require_between
+from bnmodes.agents.base import require_above_zero, require_between
 from bnmodes.envs.base import EnvSpec, Step
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.networks_actor_critic import Critic, DenseNetwork, Encoder, TwinHeads, initialise
 from bnmodes.norm import BatchNorm
+from bnmodes.optimizer import Optimizer
 from bnmodes.projection import Projection, ProjectionConfig
 from bnmodes.protocol import Protocol, alpha, preset
 from bnmodes.relaxed_actions import one_hot
@@ -177,9 +178,6 @@ class XQC(ActorCritic):
         inputs = encoder.units + env.num_actions
         heads = TwinHeads(lambda: dense(inputs, config.critic_units, config.atoms))
         critic = Critic(encoder, heads)
-        if execution.compile and config.norm == "brn":
-            # Its backward would recompute the warm-up from a counter that the forward has raised.
-            raise UsageError("BatchRenorm cannot be compiled: leave --compile out, or take BN.")
         actor = dense(encoder.units, config.actor_units, env.num_actions)
         rng = torch_stream(seed, "network")
         for network in (critic, actor):
@@ -200,9 +198,7 @@ class XQC(ActorCritic):
             critics=critics,
             actors={"online": actor},
             optimizers={
-                name: torch.optim.AdamW(
-                    network.parameters(), lr=config.learning_rate, weight_decay=0.0, fused=True
-                )
+                name: Optimizer("adamw", network.parameters(), config.learning_rate, execution)
                 for name, network in (("critic", critic), ("actor", actor))
             },
             metrics=("loss", "predict_q", "bootstrap_q"),
@@ -217,14 +213,29 @@ class XQC(ActorCritic):
 
     def _update(self, batch: Batch) -> None:
         scale = self.execution.number(self.returns.deviation)
-        loss, q, next_q = self.critic_loss(batch, scale, self._bootstrap_noise())
-        self._descend("critic", loss)
-        self.means.add(loss.detach(), q, next_q)
+        noise, rate = self._bootstrap_noise(), self.optimizers["critic"].at(self.learning_rate)
+        self.means.add(self.critic_update(batch, scale, noise, rate))
         self.updates += 1
+        if self.updates % self.config.policy_delay == 0:
+            rate = self.optimizers["actor"].at(self.learning_rate)
+            self.policy_update(batch.obs, self._gumbel(self.config.batch_size), rate)
+
+    def _critic_update(
+        self,
+        batch: Batch,
+        reward_scale: Tensor,
+        noise: tuple[Tensor, Tensor],
+        learning_rate: Tensor,
+    ) -> Float[Tensor, "3"]:
+        """And of the target."""
+        loss, q, next_q = self._critic_loss(batch, reward_scale, noise)
+        self._descend("critic", loss, learning_rate)
         if "target" in self.critics:
             self._move_target()
-        if self.updates % self.config.policy_delay == 0:
-            self._descend("actor", self._policy_loss_of(batch.obs))
+        return torch.stack((loss.detach(), q, next_q))
+
+    def _policy_update(self, obs: Tensor, gumbel: Tensor, learning_rate: Tensor) -> None:
+        self._descend("actor", self._policy_loss(obs, gumbel), learning_rate)
 
     def _critic_loss(
         self, batch: Batch, reward_scale: Tensor, noise: tuple[Tensor, Tensor]
@@ -250,10 +261,8 @@ class XQC(ActorCritic):
         judged, _ = self._judged_policy(obs, gumbel)
         return -self._expected(judged).amin(0).mean()
 
-    def _descend(self, name: str, loss: Tensor) -> None:
-        optimizer = self.optimizers[name]
-        optimizer.param_groups[0]["lr"] = self.learning_rate
-        descend(optimizer, loss)
+    def _descend(self, name: str, loss: Tensor, learning_rate: Tensor) -> None:
+        self.optimizers[name].descend(loss, learning_rate)
         self.project[name]()
 
     def _move_target(self) -> None:

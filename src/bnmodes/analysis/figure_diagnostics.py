@@ -9,12 +9,15 @@ from matplotlib.lines import Line2D
 
 from bnmodes.analysis.mechanism import (
     DORMANT,
+    POLICY_ROLES,
     RANK,
-    ROLES,
+    VALUE_ROLES,
     Measured,
     batchnorm_arms,
     greedy_changed,
+    halves_shift,
     measured,
+    q_changed,
     shift,
 )
 from bnmodes.analysis.numbers import Series, StudyNumbers
@@ -28,6 +31,7 @@ from bnmodes.analysis.style import (
     note_missing,
 )
 from bnmodes.analysis.time_axis import finish_horizontal, horizontal, time_unit
+from bnmodes.studies.spec import Arm
 
 
 @in_house_style
@@ -51,44 +55,78 @@ def draw_representation(numbers: StudyNumbers) -> Figure | None:
 
 @in_house_style
 def draw_mismatch(numbers: StudyNumbers) -> Figure | None:
-    """Of the BatchNorm arms at the smallest UTD; None where nothing was measured."""
+    """Of the BatchNorm arms at the smallest UTD; None where nothing was measured.
+
+    An actor-critic has a second band, of its policy's roles and of the halves of its joined rows.
+    """
     utd, with_moments = numbers.utds[0], batchnorm_arms(numbers)
     arms = [(line, arm) for line, arm in numbers.arms_at(utd) if arm in with_moments]
-    if not any(shift(numbers, arm, role) for _, arm in arms for role in ROLES):
+    bands = [
+        roles
+        for roles in (VALUE_ROLES, POLICY_ROLES)
+        if any(shift(numbers, arm, role) for _, arm in arms for role in roles)
+    ]
+    if not bands:
         return None
-    figure = new_figure(13.0, 5.6)
+    figure = new_figure(13.0, 5.6 * len(bands))
     note_missing(figure, numbers.missing_note([utd]))
-    grid = figure.subplots(2, 1 + len(ROLES))
-    for column, role in enumerate(ROLES, start=1):
-        top, bottom = grid[:, column]
-        for line, arm in arms:
-            _draw(top, numbers, line, shift(numbers, arm, role))
-            _draw_floor(top, numbers, shift(numbers, arm, role, floor=True))
-            _draw(bottom, numbers, line, greedy_changed(numbers, arm, role))
-        top.set_title(f"{role}: mean shift (σ)", **TITLE)
-        top.set_yscale("log")
-        bottom.set_title(f"{role}: greedy actions changed", **TITLE)
-        bottom.yaxis.set_major_formatter(lambda y, _: f"{y:.0%}")
-        _finish(top, numbers)
-        _finish(bottom, numbers)
+    grid = figure.subplots(2 * len(bands), 1 + len(VALUE_ROLES))
+    for band, roles in enumerate(bands):
+        for column, role in enumerate(roles, start=1):
+            _role(numbers, arms, role, *grid[2 * band : 2 * band + 2, column])
     for line, arm in arms:
         scores, band = numbers.scores(arm), numbers.curve(arm)
         _fill(grid[0, 0], line, horizontal(numbers.results.study, scores.decisions), band)
     grid[0, 0].set_title("Score", **TITLE)
     _finish(grid[0, 0], numbers)
-    grid[1, 0].axis("off")
-    grid[1, 0].legend(
+    _arms_and_floor(grid[1, 0], numbers, [line for line, _ in arms])
+    if len(bands) == 2:
+        for line, arm in arms:
+            _draw(grid[2, 0], numbers, line, halves_shift(numbers, arm))
+            _draw_floor(grid[2, 0], numbers, halves_shift(numbers, arm, floor=True))
+        _logarithmic(grid[2, 0], "(s, a) against (s′, a′): mean shift (σ)", numbers)
+        grid[3, 0].axis("off")
+    return figure
+
+
+def _role(
+    numbers: StudyNumbers, arms: list[tuple[Series, Arm]], role: str, top: Axes, bottom: Axes
+) -> None:
+    """How far stored moments are off, and what that changes: actions, or a critic's values."""
+    chooses = any(greedy_changed(numbers, arm, role) for _, arm in arms)
+    changed = greedy_changed if chooses else q_changed
+    for line, arm in arms:
+        _draw(top, numbers, line, shift(numbers, arm, role))
+        _draw_floor(top, numbers, shift(numbers, arm, role, floor=True))
+        _draw(bottom, numbers, line, changed(numbers, arm, role))
+    _logarithmic(top, f"{role}: mean shift (σ)", numbers)
+    if chooses:
+        bottom.set_title(f"{role}: greedy actions changed", **TITLE)
+        bottom.yaxis.set_major_formatter(lambda y, _: f"{y:.0%}")
+    else:
+        bottom.set_title(f"{role}: mean |change of Q|", **TITLE)
+    _finish(bottom, numbers)
+
+
+def _logarithmic(axes: Axes, title: str, numbers: StudyNumbers) -> None:
+    axes.set_title(title, **TITLE)
+    axes.set_yscale("log")
+    _finish(axes, numbers)
+
+
+def _arms_and_floor(axes: Axes, numbers: StudyNumbers, lines: list[Series]) -> None:
+    axes.axis("off")
+    axes.legend(
         handles=[
-            *(Line2D([], [], **_style(line).line, linewidth=2) for line, _ in arms),
+            *(Line2D([], [], **_style(line).line, linewidth=2) for line in lines),
             Line2D([], [], color="#999999", linewidth=1, linestyle=":"),
         ],
-        labels=[*(line.label for line, _ in arms), "sampling noise of that many rows"],
+        labels=[*(line.label for line in lines), "sampling noise of that many rows"],
         loc="center",
         frameon=False,
         handlelength=3,
-        title=numbers.utd_name(utd) or None,
+        title=numbers.utd_name(numbers.utds[0]) or None,
     )
-    return figure
 
 
 def _draw(axes: Axes, numbers: StudyNumbers, line: Series, found: Measured | None) -> None:

@@ -2,7 +2,7 @@
 
 The paper argues that stored moments do not match what a forward meets. Here that is a number for
 each run: its *exposure*, the share of greedy actions that stored moments change, over the roles
-that do read them; 0 where none does.
+that choose actions and do read them; 0 where none does.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,8 @@ from bnmodes.analysis.statistics import Band, curve, mean
 from bnmodes.envs.registry import canonical_name
 from bnmodes.studies.spec import Arm
 
-ROLES = ("predict", "bootstrap", "act")
+VALUE_ROLES = ("predict", "bootstrap", "act")
+POLICY_ROLES = ("improve", "improve_critic", "bootstrap_actor")
 DORMANT, RANK = "diagnostics/dormant_0.025", "diagnostics/effective_rank"
 
 
@@ -60,18 +61,32 @@ def shift(numbers: StudyNumbers, arm: Arm, role: str, floor: bool = False) -> Me
     return measured(numbers, arm, f"diagnostics/{role}/[^/]+/{ending}")
 
 
+def halves_shift(numbers: StudyNumbers, arm: Arm, floor: bool = False) -> Measured | None:
+    """Between (s, a) and (s′, a′) of an actor-critic's updates; the floor is of random halves."""
+    return shift(numbers, arm, "halves", floor)
+
+
 def greedy_changed(numbers: StudyNumbers, arm: Arm, role: str) -> Measured | None:
     return measured(numbers, arm, f"diagnostics/{role}/greedy_changed")
 
 
-def reading_roles(arm: Arm) -> list[str]:
-    """Of those that decide what is done or learnt: who reads stored moments.
+def q_changed(numbers: StudyNumbers, arm: Arm, role: str) -> Measured | None:
+    """Mean |change of Q|: of a critic, which judges actions and chooses none."""
+    return measured(numbers, arm, f"diagnostics/{role}/q_change")
 
-    Next values that are kept from acting are the act role's, whatever bootstrap declares.
+
+def reading_roles(arm: Arm) -> list[str]:
+    """Of those that choose what is done or bootstrapped from: who reads stored moments.
+
+    Next values that are kept from acting are the act role's, whatever bootstrap declares; an
+    actor-critic's next action is its policy's, and its critics choose none.
     """
     config = arm.config("atari")
-    kept = getattr(config, "bootstrap_source", "recompute") == "acting-cache"
-    roles = ("act",) if kept else ("act", "bootstrap")
+    roles = ["act"]
+    if config.protocol.bootstrap_actor is not None:
+        roles.append("bootstrap_actor")
+    elif getattr(config, "bootstrap_source", "recompute") == "recompute":
+        roles.append("bootstrap")
     return [role for role in roles if getattr(config.protocol, role).statistics == "running"]
 
 
@@ -124,7 +139,7 @@ def sentences(numbers: StudyNumbers) -> list[str]:
     )
     return [
         "Stored moments change this share of the greedy actions, while training, in the roles "
-        f"that read them: {listed}.",
+        f"that choose actions and read them: {listed}.",
         f"Over the runs of these arms, {verdict}: rank correlation of that share with AUC within "
         f"a game {together:+.2f} (mean of {len(by_game)} games; it says nothing of causes).",
     ]

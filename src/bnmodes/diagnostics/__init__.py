@@ -10,7 +10,7 @@ from bnmodes.diagnostics.measure import (
     rows_needed,
 )
 from bnmodes.diagnostics.passes import RoleForward, passes
-from bnmodes.diagnostics.plasticity import have_all_stepped, layer_motion
+from bnmodes.diagnostics.plasticity import layer_motion
 from bnmodes.diagnostics.readout import ActionLogits, ValuesOfRows
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "Row",
     "ValuesOfRows",
     "halves_mismatch",
-    "have_all_stepped",
     "layer_motion",
     "measure",
     "measure_roles",

@@ -12,6 +12,7 @@ from bnmodes.diagnostics.passes import Pass, RoleForward, passes
 from bnmodes.diagnostics.readout import Readout, ValuesOfActions
 from bnmodes.networks import QNetwork
 from bnmodes.networks_actor_critic import DenseNetwork
+from bnmodes.optimizer import Optimizer
 from bnmodes.protocol import Params, Protocol, Role
 
 Batches = UInt8[Tensor, "batches rows channels height width"]
@@ -28,7 +29,7 @@ def measure(
     protocol: Protocol,
     batches: Mapping[Role, Batches],
     q_values: Callable[[Tensor], Tensor],
-    optimizer: plasticity.AdamLike,
+    optimizer: Optimizer,
     rng: np.random.Generator,
 ) -> Row:
     """Of a value learner; `q_values` decodes what a network gives, to [B, actions].
@@ -40,7 +41,7 @@ def measure(
         forward = getattr(protocol, role)
         network, readout = networks[forward.params], ValuesOfActions(q_values)
         roles[role] = RoleForward(network, forward, list(role_batches), readout)
-    if not plasticity.have_all_stepped([optimizer]):
+    if not optimizer.has_stepped:
         return {}
     row = measure_roles(roles, rng)
     return rounded(row | plasticity.layer_motion(networks["online"].kernels(), [optimizer]))

@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from bnmodes.optimizer import Optimizer
+
 DORMANT_THRESHOLDS = (0.0, 0.025, 0.1)
 SRANK_DELTA = 0.01
 
@@ -56,47 +58,42 @@ def srank(singular_values: Float64[Tensor, " units"]) -> float:
     return float((cumulated < (1 - SRANK_DELTA) * whole).sum() + (whole > 0))
 
 
-AdamLike = torch.optim.Adam | torch.optim.AdamW | torch.optim.RAdam
-
-
-def last_update(optimizer: AdamLike, parameter: Tensor) -> Tensor:
+def last_update(optimizer: Optimizer, parameter: Tensor) -> Tensor:
     """What the optimizer's last step added to a parameter, from the moments that it keeps.
 
     So a resumed run, which has no gradient yet, measures what an undisturbed one does.
     """
-    (group,) = optimizer.param_groups
-    state, (beta1, beta2) = optimizer.state[parameter], group["betas"]
-    step = float(state["step"])
-    mean = state["exp_avg"] / (1 - beta1**step)
-    if not isinstance(optimizer, torch.optim.RAdam):
-        root = (state["exp_avg_sq"] / (1 - beta2**step)).sqrt()
-        added = -group["lr"] * mean / (root + group["eps"])
-        if not isinstance(optimizer, torch.optim.AdamW):
+    steps, gradient_mean, gradient_square = optimizer.moments(parameter)
+    rate, (beta1, beta2) = optimizer.learning_rate, optimizer.betas
+    mean, square = gradient_mean / (1 - beta1**steps), gradient_square / (1 - beta2**steps)
+    if optimizer.rule != "radam":
+        added = -rate * mean / (square.sqrt() + optimizer.epsilon)
+        if optimizer.rule == "adam":
             return added
-        decay = group["lr"] * group["weight_decay"]  # share of the weight that went before the step
+        decay = rate * optimizer.weight_decay  # share of the weight that went before the step
         return (added - decay * parameter.detach()) / (1 - decay)
     longest = 2 / (1 - beta2) - 1
-    length = longest - 2 * step * beta2**step / (1 - beta2**step)
+    length = longest - 2 * steps * beta2**steps / (1 - beta2**steps)
     if length <= 5:  # the variance is not tractable yet: RAdam steps along the mean itself
-        return -group["lr"] * mean
+        return -rate * mean
     rectification = math.sqrt(
         (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
     )
-    adapted = math.sqrt(1 - beta2**step) / (state["exp_avg_sq"].sqrt() + group["eps"])
-    return -group["lr"] * mean * rectification * adapted
+    adapted = math.sqrt(1 - beta2**steps) / (gradient_square.sqrt() + optimizer.epsilon)
+    return -rate * mean * rectification * adapted
 
 
-def recent_gradient_norm(optimizer: AdamLike, parameter: Tensor) -> float:
+def recent_gradient_norm(optimizer: Optimizer, parameter: Tensor) -> float:
     """Root mean square norm over about the last 1/(1 − β₂) updates, as the optimizer met them."""
-    (group,) = optimizer.param_groups
-    state = optimizer.state[parameter]
-    unbiased = state["exp_avg_sq"].sum() / (1 - group["betas"][1] ** float(state["step"]))
-    return float(unbiased.sqrt())
+    steps, _, gradient_square = optimizer.moments(parameter)
+    return float((gradient_square.sum() / (1 - optimizer.betas[1] ** steps)).sqrt())
 
 
-def layer_motion(kernels: Mapping[str, Tensor], optimizers: Sequence[AdamLike]) -> dict[str, float]:
+def layer_motion(
+    kernels: Mapping[str, Tensor], optimizers: Sequence[Optimizer]
+) -> dict[str, float]:
     """Norm, recent gradient norm and effective learning rate ‖Δw‖/‖w‖ of each layer's kernel."""
-    owners = {p: optimizer for optimizer in optimizers for p in _parameters(optimizer)}
+    owners = {p: optimizer for optimizer in optimizers for p in optimizer.parameters}
     motion = {"parameter_norm": _norm(list(owners))}
     for layer, kernel in kernels.items():
         norm, optimizer = _norm([kernel]), owners[kernel]
@@ -106,15 +103,6 @@ def layer_motion(kernels: Mapping[str, Tensor], optimizers: Sequence[AdamLike]) 
             _norm([last_update(optimizer, kernel)]) / norm if norm else 0.0
         )
     return motion
-
-
-def have_all_stepped(optimizers: Sequence[AdamLike]) -> bool:
-    return all(any(optimizer.state.values()) for optimizer in optimizers)
-
-
-def _parameters(optimizer: AdamLike) -> list[Tensor]:
-    (group,) = optimizer.param_groups
-    return group["params"]
 
 
 @torch.no_grad()

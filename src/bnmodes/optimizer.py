@@ -1,0 +1,119 @@
+"""Adam, AdamW and RAdam as part of an update that is compiled whole.
+
+The arithmetic is PyTorch's own functions. Its optimizer objects end a compiled graph at their step,
+so their state is kept here: then loss, gradients, step and what follows are one graph.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.optim.adam import adam
+from torch.optim.radam import radam
+
+from bnmodes.execution import PLAIN, Execution
+
+Rule = Literal["adam", "adamw", "radam"]
+
+
+class Optimizer:
+    """Holds parameters and the moments of their gradients; `descend` is one step."""
+
+    def __init__(
+        self,
+        rule: Rule,
+        parameters: Iterable[Tensor],
+        learning_rate: float,
+        execution: Execution = PLAIN,
+        *,
+        epsilon: float = 1e-8,
+        weight_decay: float = 0.0,
+    ):
+        self.rule: Rule = rule
+        self.parameters = list(parameters)
+        self.learning_rate = learning_rate
+        self.epsilon, self.weight_decay, self.betas = epsilon, weight_decay, (0.9, 0.999)
+        self.execution = execution
+        self.gradient_means = [torch.zeros_like(p) for p in self.parameters]
+        self.gradient_squares = [torch.zeros_like(p) for p in self.parameters]
+        # Where nothing is compiled, RAdam decides by the number of steps: on the host.
+        on_host = rule == "radam" and not execution.compile
+        self.steps = [
+            torch.zeros((), device="cpu" if on_host else p.device) for p in self.parameters
+        ]
+        for tensor in (*self.gradient_means, *self.gradient_squares, *self.steps):
+            execution.keep_in_place(tensor)
+
+    def at(self, learning_rate: float) -> Tensor:
+        """The next step's rate, for `descend`: as a float it would be compiled anew each time."""
+        self.learning_rate = learning_rate
+        return self.execution.number(learning_rate, torch.float64)
+
+    def descend(
+        self, loss: Tensor, learning_rate: float | Tensor, clip: float | None = None
+    ) -> Tensor | None:
+        """One step down the gradient of the loss; with a clip, the norm that the gradient had."""
+        gradients = torch.autograd.grad(loss, self.parameters)
+        with torch.no_grad():
+            norm = None
+            if clip is not None:
+                norm = nn.utils.get_total_norm(gradients)
+                gradients = [g * (clip / (norm + 1e-6)).clamp(max=1.0) for g in gradients]
+            self._step([*map(_laid_out_as, gradients, self.parameters)], learning_rate)
+        return norm
+
+    def _step(self, gradients: list[Tensor], learning_rate: float | Tensor) -> None:
+        compiled = self.execution.compile
+        shared = {
+            "state_steps": self.steps,
+            "foreach": compiled or self.rule == "radam",
+            "capturable": compiled,
+            "beta1": self.betas[0],
+            "beta2": self.betas[1],
+            "lr": learning_rate,
+            "weight_decay": self.weight_decay,
+            "eps": self.epsilon,
+            "maximize": False,
+        }
+        moments = (self.gradient_means, self.gradient_squares)
+        if self.rule == "radam":
+            radam(self.parameters, gradients, *moments, **shared)
+        else:
+            adam(
+                self.parameters,
+                gradients,
+                *moments,
+                max_exp_avg_sqs=[],
+                amsgrad=False,
+                decoupled_weight_decay=self.rule == "adamw",
+                fused=not compiled,
+                **shared,
+            )
+
+    def moments(self, parameter: Tensor) -> tuple[float, Tensor, Tensor]:
+        """Steps so far, and the means of its gradient and of its square (both biased to 0)."""
+        (index,) = (i for i, own in enumerate(self.parameters) if own is parameter)
+        steps = float(self.steps[index])
+        return steps, self.gradient_means[index], self.gradient_squares[index]
+
+    @property
+    def has_stepped(self) -> bool:
+        return bool(self.steps[0] > 0)
+
+    def state(self) -> list[dict[str, Tensor]]:
+        """In the parameters' order, under PyTorch's names."""
+        rows = zip(self.steps, self.gradient_means, self.gradient_squares, strict=True)
+        return [{"step": s, "exp_avg": mean, "exp_avg_sq": square} for s, mean, square in rows]
+
+    def load_state(self, state: Sequence[dict[str, Tensor]]) -> None:
+        for mine, saved in zip(self.state(), state, strict=True):
+            for name, tensor in mine.items():
+                tensor.copy_(saved[name])
+
+
+def _laid_out_as(gradient: Tensor, parameter: Tensor) -> Tensor:
+    """A fused step walks through both memories side by side."""
+    if gradient.stride() == parameter.stride():
+        return gradient
+    return torch.empty_like(parameter).copy_(gradient)
