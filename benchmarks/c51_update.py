@@ -1,8 +1,9 @@
 """What our abstractions cost: one C51 update with BatchNorm, beside a bare PyTorch loop.
 
 The bare loop does the same work and nothing else: channels-last, fused Adam, `nn.BatchNorm`, ready
-stacked observations in one array, no role, no mode, no metrics. The two alternate in short rounds,
-so that a noisy machine disturbs both alike; the ratio of the medians is the result.
+stacked observations in one array, no role, no mode, no metrics. Both alternate in short rounds,
+with the compiled update as a third, so that a noisy machine disturbs all alike; the ratio of
+medians is the result.
 
     make bench
 """
@@ -17,8 +18,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from bnmodes.agents.c51 import C51, c51_config
+from bnmodes.agents.c51 import C51
+from bnmodes.agents.c51_config import c51_config
 from bnmodes.envs.base import EnvSpec, Step
+from bnmodes.execution import PLAIN, Execution, has_compiler
 
 ROUNDS = 30
 GAMES = {
@@ -33,10 +36,10 @@ def frames(spec: EnvSpec, rng: np.random.Generator) -> np.ndarray:
     return rng.integers(0, high, (1, *spec.obs_shape), dtype=np.uint8)
 
 
-def our_update(torso: str) -> Callable[[], None]:
+def our_update(torso: str, execution: Execution = PLAIN) -> Callable[[], None]:
     spec, rng = GAMES[torso], np.random.default_rng(0)
     config = replace(c51_config("bn-batch", "atari"), torso=torso, replay_capacity=TRANSITIONS)
-    agent = C51(config, spec, seed=0, total_decisions=10**6)
+    agent = C51(config, spec, 0, 10**6, execution)
     agent.begin(frames(spec, rng))
     going_on, reward = np.zeros(1, bool), np.zeros(1, np.float32)
     for _ in range(TRANSITIONS):
@@ -115,12 +118,15 @@ def main() -> None:
     print("one C51 update, BatchNorm, batch 32, one thread; median of rounds that alternate")
     for torso, times in (("nature", 5), ("minatar", 50)):
         updates = {"bare": bare_update(torso), "bnmodes": our_update(torso)}
+        if has_compiler():
+            updates["compiled"] = our_update(torso, Execution(compile=True))
         measured: dict[str, list[float]] = {name: [] for name in updates}
         for _ in range(ROUNDS + 2):
             for name, update in updates.items():
                 measured[name].append(milliseconds(update, times))
-        bare, ours = (statistics.median(values[2:]) for values in measured.values())
-        print(f"{torso:8}  bare {bare:6.2f} ms   bnmodes {ours:6.2f} ms   ratio {ours / bare:.2f}")
+        medians = {name: statistics.median(values[2:]) for name, values in measured.items()}
+        for name, median in medians.items():
+            print(f"{torso:8}  {name:8} {median:6.2f} ms   ratio {median / medians['bare']:.2f}")
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from actor_critic_agents import ARM, SMALL
-from bnmodes.agents.c51 import c51_config
+from bnmodes.agents.c51_config import c51_config
 from bnmodes.agents.catalogue import AGENTS
-from bnmodes.agents.pqn import pqn_config
+from bnmodes.agents.pqn_config import pqn_config
 from bnmodes.envs.registry import env_family
 from bnmodes.training.spec import DiagnosticsConfig, EvaluationConfig, RunSpec
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from bnmodes.agents.c51 import C51, c51_config
+from bnmodes.agents.c51 import C51
+from bnmodes.agents.c51_config import c51_config
 from bnmodes.envs.base import EnvSpec
 from bnmodes.errors import UsageError
 from bnmodes.protocol import Mode, Protocol

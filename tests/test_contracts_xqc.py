@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from bnmodes.agents.base import forward_as
-from bnmodes.agents.xqc import XQC, xqc_config
+from bnmodes.agents.xqc import XQC
+from bnmodes.agents.xqc_config import xqc_config
 from bnmodes.envs.base import EnvSpec
 from bnmodes.protocol import Protocol
 

@@ -7,9 +7,9 @@ import torch
 from actor_critic_agents import ARM, build, fill, play
 from bnmodes.agents.actor_critic import move_towards
 from bnmodes.agents.base import forward_as
-from bnmodes.agents.mrq import mrq_config
-from bnmodes.agents.td3 import td3_config
-from bnmodes.agents.xqc import ARMS, xqc_config
+from bnmodes.agents.mrq_config import mrq_config
+from bnmodes.agents.td3_config import td3_config
+from bnmodes.agents.xqc_config import ARMS, xqc_config
 from bnmodes.envs.probe import PROBES
 from bnmodes.errors import UsageError
 from bnmodes.protocol import preset

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from bnmodes.agents.c51 import ARMS, C51, c51_config
+from bnmodes.agents.c51 import C51
+from bnmodes.agents.c51_config import ARMS, c51_config
 from bnmodes.envs.probe import PROBES
 from bnmodes.envs.registry import make_env
 from bnmodes.errors import UsageError

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from bnmodes.agents.pqn import ARMS, PQN, pqn_config
+from bnmodes.agents.pqn import PQN
+from bnmodes.agents.pqn_config import ARMS, pqn_config
 from bnmodes.envs.probe import PROBES
 from bnmodes.envs.registry import make_env
 from bnmodes.errors import UsageError

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from bnmodes.agents.c51 import C51, c51_config
+from bnmodes.agents.c51 import C51
+from bnmodes.agents.c51_config import c51_config
 from bnmodes.agents.diagnostic_rows import replay_batches, rollout_batches
-from bnmodes.agents.pqn import PQN, pqn_config
+from bnmodes.agents.pqn import PQN
+from bnmodes.agents.pqn_config import pqn_config
 from bnmodes.envs.registry import make_env
 from bnmodes.protocol import BATCH, RUNNING, Mode
 from bnmodes.training.checkpoint import _encode

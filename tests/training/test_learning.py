@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bnmodes.agents.pqn import pqn_config
+from bnmodes.agents.pqn_config import pqn_config
 from bnmodes.training.run import train
 from bnmodes.training.spec import EvaluationConfig
 from run_specs import make_pqn_spec, make_spec

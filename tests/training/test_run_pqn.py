@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from bnmodes.agents.pqn import pqn_config
+from bnmodes.agents.pqn_config import pqn_config
 from bnmodes.training.record import RunFolder
 from bnmodes.training.run import Stopped, train
 from bnmodes.training.spec import EvaluationConfig

@@ -5,11 +5,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bnmodes.agents.base import Agent
-from bnmodes.agents.c51 import C51, C51Config, c51_config
-from bnmodes.agents.mrq import MRQ, MRQConfig, mrq_config
-from bnmodes.agents.pqn import PQN, PQNConfig, pqn_config
-from bnmodes.agents.td3 import TD3, TD3Config, td3_config
-from bnmodes.agents.xqc import XQC, XQCConfig, xqc_config
+from bnmodes.agents.c51 import C51
+from bnmodes.agents.c51_config import C51Config, c51_config
+from bnmodes.agents.mrq import MRQ
+from bnmodes.agents.mrq_config import MRQConfig, mrq_config
+from bnmodes.agents.pqn import PQN
+from bnmodes.agents.pqn_config import PQNConfig, pqn_config
+from bnmodes.agents.td3 import TD3
+from bnmodes.agents.td3_config import TD3Config, td3_config
+from bnmodes.agents.xqc import XQC
+from bnmodes.agents.xqc_config import XQCConfig, xqc_config
 
 AgentName = Literal["c51", "pqn", "td3", "xqc", "mrq"]
 Config = C51Config | PQNConfig | TD3Config | XQCConfig | MRQConfig

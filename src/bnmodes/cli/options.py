@@ -7,12 +7,12 @@ from typing import Annotated, Any, ClassVar, Literal
 import tyro
 
 from bnmodes.agents import c51, mrq, pqn, td3, xqc
-from bnmodes.agents.c51 import C51Config, c51_config
+from bnmodes.agents.c51_config import C51Config, c51_config
 from bnmodes.agents.catalogue import AGENTS, AgentName
-from bnmodes.agents.mrq import MRQConfig, mrq_config
-from bnmodes.agents.pqn import PQNConfig, pqn_config
-from bnmodes.agents.td3 import TD3Config, td3_config
-from bnmodes.agents.xqc import XQCConfig, xqc_config
+from bnmodes.agents.mrq_config import MRQConfig, mrq_config
+from bnmodes.agents.pqn_config import PQNConfig, pqn_config
+from bnmodes.agents.td3_config import TD3Config, td3_config
+from bnmodes.agents.xqc_config import XQCConfig, xqc_config
 from bnmodes.envs.registry import canonical_name, env_family
 from bnmodes.errors import UsageError
 from bnmodes.protocol import alpha

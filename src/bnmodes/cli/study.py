@@ -221,7 +221,8 @@ def study_report(args: list[str]) -> None:
     numbers = StudyNumbers(results, allow_missing=options.allow_missing, table=options.human_table)
     write_report(numbers, page)
     console.print(f"{study.name}: {study.question}\n")
-    console.print(summary_table(numbers), width=max(console.width, 100))
+    # A narrow terminal wraps the lines; cut numbers would be worse.
+    Console(width=max(console.width, 120), highlight=False).print(summary_table(numbers))
     console.print("\nWhat the data show:")
     for sentence in summary(numbers, contrasts(numbers)):
         console.print(f"- {sentence}")
