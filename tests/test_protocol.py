@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from bnmodes.agents.c51_config import ARMS, c51_config
+from bnmodes.agents.c51_config import C51_ARMS, c51_config
 from bnmodes.errors import UsageError
 from bnmodes.protocol import (
     Forward,
@@ -104,7 +104,7 @@ def test_the_targets_moments_may_come_from_online_writes_alone():
     preset("c51/running").validate(SETTING)
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", C51_ARMS)
 @pytest.mark.parametrize("family", ["atari", "minatar", "probe"])
 def test_every_arm_is_valid(arm, family):
     c51_config(arm, family).validate(evaluation_rows=10)

@@ -9,7 +9,7 @@ from bnmodes.agents.actor_critic import move_towards
 from bnmodes.agents.base import forward_as
 from bnmodes.agents.mrq_config import mrq_config
 from bnmodes.agents.td3_config import td3_config
-from bnmodes.agents.xqc_config import ARMS, xqc_config
+from bnmodes.agents.xqc_config import XQC_ARMS, xqc_config
 from bnmodes.envs.probe import PROBES
 from bnmodes.errors import UsageError
 from bnmodes.protocol import preset
@@ -273,7 +273,7 @@ def test_an_unknown_arm_is_refused(make):
         make("bn", "atari")
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", XQC_ARMS)
 @pytest.mark.parametrize("family", ["atari", "minatar", "probe"])
 def test_every_arm_of_xqc_is_valid(arm, family):
     xqc_config(arm, family).validate(evaluation_rows=10)

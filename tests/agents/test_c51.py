@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from bnmodes.agents.c51 import C51
-from bnmodes.agents.c51_config import ARMS, c51_config
+from bnmodes.agents.c51_config import C51_ARMS, c51_config
 from bnmodes.envs.probe import PROBES
 from bnmodes.envs.registry import make_env
 from bnmodes.errors import UsageError
@@ -254,7 +254,7 @@ def test_the_papers_atari_hyperparameters():
     )
     assert config.updates_per_decision == 0.25
     assert {
-        arm: c51_config(arm, "atari").learning_rate_schedule for arm in ARMS if "wn" in arm
+        arm: c51_config(arm, "atari").learning_rate_schedule for arm in C51_ARMS if "wn" in arm
     } == {
         "ln-wn": "linear",
         "bn-wn": "linear",
@@ -273,7 +273,7 @@ LEARNING = {
 }
 
 
-BOOTSTRAPPING = [(probe, arm) for probe in ("chain", "truncation") for arm in ARMS]
+BOOTSTRAPPING = [(probe, arm) for probe in ("chain", "truncation") for arm in C51_ARMS]
 ONE_STEP = [(probe, arm) for probe in ("bandit", "terminal-reward") for arm in ("none", "bn-batch")]
 
 

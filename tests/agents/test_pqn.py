@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from bnmodes.agents.pqn import PQN
-from bnmodes.agents.pqn_config import ARMS, pqn_config
+from bnmodes.agents.pqn_config import PQN_ARMS, pqn_config
 from bnmodes.envs.probe import PROBES
 from bnmodes.envs.registry import make_env
 from bnmodes.errors import UsageError
@@ -221,7 +221,7 @@ def test_the_papers_hyperparameters():
     assert config.norm.bn_stored_variance == "biased"
     assert config.protocol.predict.update == 0.01
     assert (config.bins, config.v_min, config.v_max) == (51, -10, 20)
-    for arm in ARMS:
+    for arm in PQN_ARMS:
         pqn_config(arm, "atari").validate(evaluation_rows=10)
 
 

@@ -134,15 +134,15 @@ class C51Config:
         self.protocol.validate(self.setting(evaluation_rows))
 
 
-ARMS = ("none", "ln", "bn-running", "bn-batch", "bn-tracked", "ln-wn", "bn-wn")
+C51_ARMS = ("none", "ln", "bn-running", "bn-batch", "bn-tracked", "ln-wn", "bn-wn")
 
 
 def c51_config(
     arm: str, env_family: str, tracking_alpha: float | str = 0.01, online_alpha: float = 0.01
 ) -> C51Config:
     """The configuration of one of the paper's arms, for a family of games."""
-    if arm not in ARMS:
-        raise UsageError(f"arm '{arm}' is unknown: choose one of {', '.join(ARMS)}.")
+    if arm not in C51_ARMS:
+        raise UsageError(f"arm '{arm}' is unknown: choose one of {', '.join(C51_ARMS)}.")
     config = C51Config()
     if env_family != "atari":
         config = replace(

@@ -86,13 +86,13 @@ class MRQConfig(ActorCriticConfig):
         require_above_zero(self, *rates, "value_gradient_clip")
 
 
-ARMS = ("ln",)
+MRQ_ARMS = ("ln",)
 
 
 def mrq_config(arm: str, env_family: str) -> MRQConfig:
     """The configuration for a family of games; its LayerNorm is part of it, so there is one arm."""
-    if arm not in ARMS:
-        raise UsageError(f"arm '{arm}' is unknown: choose one of {', '.join(ARMS)}.")
+    if arm not in MRQ_ARMS:
+        raise UsageError(f"arm '{arm}' is unknown: choose one of {', '.join(MRQ_ARMS)}.")
     config = MRQConfig()
     if env_family != "atari":
         # Two processor cores want a smaller network and batch; ten pixels leave none to shift.

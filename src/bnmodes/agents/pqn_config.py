@@ -145,7 +145,7 @@ class PQNConfig:
         self.protocol.validate(self.setting(evaluation_rows))
 
 
-ARMS = ("none", "ln", "bn-running", "bn-bootstrap-only", "bn-act-only", "bn-batch")
+PQN_ARMS = ("none", "ln", "bn-running", "bn-bootstrap-only", "bn-act-only", "bn-batch")
 
 
 def pqn_config(arm: str, env_family: str, online_alpha: float | str = 0.01) -> PQNConfig:
@@ -153,8 +153,8 @@ def pqn_config(arm: str, env_family: str, online_alpha: float | str = 0.01) -> P
 
     `online_alpha` is the weight with which BatchNorm's loss forward writes the stored moments.
     """
-    if arm not in ARMS:
-        raise UsageError(f"arm '{arm}' is unknown: choose one of {', '.join(ARMS)}.")
+    if arm not in PQN_ARMS:
+        raise UsageError(f"arm '{arm}' is unknown: choose one of {', '.join(PQN_ARMS)}.")
     config = PQNConfig()
     if env_family != "atari":
         config = replace(config, torso="minatar", learning_rate=5e-4)

@@ -50,13 +50,13 @@ class TD3Config(ActorCriticConfig):
         require_above_zero(self, "learning_rate")
 
 
-ARMS = ("none",)
+TD3_ARMS = ("none",)
 
 
 def td3_config(arm: str, env_family: str) -> TD3Config:
     """The configuration for a family of games; without normalisation there is one arm."""
-    if arm not in ARMS:
-        raise UsageError(f"arm '{arm}' is unknown: choose one of {', '.join(ARMS)}.")
+    if arm not in TD3_ARMS:
+        raise UsageError(f"arm '{arm}' is unknown: choose one of {', '.join(TD3_ARMS)}.")
     config = TD3Config()
     if env_family != "atari":
         # Two processor cores want a smaller network and batch.

@@ -100,7 +100,7 @@ class XQCConfig(ActorCriticConfig):
             raise UsageError(f"v_min {self.v_min} must be below v_max {self.v_max}.")
 
 
-ARMS = ("bn-joined", "bn-separate", "bn-running", "crossq", "crossq-renorm")
+XQC_ARMS = ("bn-joined", "bn-separate", "bn-running", "crossq", "crossq-renorm")
 
 
 def xqc_config(arm: str, env_family: str, online_alpha: float | str = 0.01) -> XQCConfig:
@@ -108,8 +108,8 @@ def xqc_config(arm: str, env_family: str, online_alpha: float | str = 0.01) -> X
 
     `online_alpha` is the weight with which loss forwards write the stored moments.
     """
-    if arm not in ARMS:
-        raise UsageError(f"arm '{arm}' is unknown: choose one of {', '.join(ARMS)}.")
+    if arm not in XQC_ARMS:
+        raise UsageError(f"arm '{arm}' is unknown: choose one of {', '.join(XQC_ARMS)}.")
     config = XQCConfig()
     if env_family != "atari":
         # Two processor cores want smaller networks, a smaller batch and fewer updates.

@@ -6,13 +6,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from bnmodes.agents import c51, mrq, pqn, td3, xqc
-from bnmodes.agents.c51_config import C51Config, c51_config
+from bnmodes.agents.c51_config import C51_ARMS, C51Config, c51_config
 from bnmodes.agents.catalogue import AGENTS, AgentName
-from bnmodes.agents.mrq_config import MRQConfig, mrq_config
-from bnmodes.agents.pqn_config import PQNConfig, pqn_config
-from bnmodes.agents.td3_config import TD3Config, td3_config
-from bnmodes.agents.xqc_config import XQCConfig, xqc_config
+from bnmodes.agents.mrq_config import MRQ_ARMS, MRQConfig, mrq_config
+from bnmodes.agents.pqn_config import PQN_ARMS, PQNConfig, pqn_config
+from bnmodes.agents.td3_config import TD3_ARMS, TD3Config, td3_config
+from bnmodes.agents.xqc_config import XQC_ARMS, XQCConfig, xqc_config
 from bnmodes.envs.registry import canonical_name, env_family
 from bnmodes.errors import UsageError
 from bnmodes.protocol import alpha
@@ -69,7 +68,7 @@ class C51Run(RunOptions):
     agent: ClassVar[AgentName] = "c51"
     defining: ClassVar = ("protocol", "norm", "projection", "learning_rate_schedule")
 
-    arm: Literal[c51.ARMS] = "bn-batch"
+    arm: Literal[C51_ARMS] = "bn-batch"
     """One of the paper's arms: sets norm, protocol, projection and learning-rate schedule."""
     alpha: str = "0.01"
     """Tracking weight α of the arm bn-tracked; flax:0.99 gives it as Flax momentum."""
@@ -99,7 +98,7 @@ class PQNRun(RunOptions):
     agent: ClassVar[AgentName] = "pqn"
     defining: ClassVar = ("protocol", "norm", "bootstrap_source", "head")
 
-    arm: Literal[pqn.ARMS] = "bn-batch"
+    arm: Literal[PQN_ARMS] = "bn-batch"
     """One of the paper's arms: sets norm and protocol."""
     alpha: str = "0.01"
     """Weight α with which BatchNorm's loss forward writes the stored moments; flax:0.99 gives it
@@ -150,7 +149,7 @@ class TD3Run(ActorCriticRun):
     read_first: ClassVar = ("env", "arm")
     defining: ClassVar = ("protocol",)
 
-    arm: Literal[td3.ARMS] = "none"
+    arm: Literal[TD3_ARMS] = "none"
     """TD3 has no normalisation, so there is one arm."""
     config: Annotated[TD3Config, tyro.conf.arg(name="")] = td3_config("none", "minatar")
     """The agent."""
@@ -161,7 +160,7 @@ class XQCRun(ActorCriticRun):
     agent: ClassVar[AgentName] = "xqc"
     defining: ClassVar = ("protocol", "norm", "projection")
 
-    arm: Literal[xqc.ARMS] = "bn-joined"
+    arm: Literal[XQC_ARMS] = "bn-joined"
     """Which rows and moments the critics see: sets protocol and norm."""
     alpha: str = "0.01"
     """Weight α with which loss forwards write the stored moments; flax:0.99 gives it as Flax
@@ -176,7 +175,7 @@ class MRQRun(ActorCriticRun):
     read_first: ClassVar = ("env", "arm")
     defining: ClassVar = ("protocol",)
 
-    arm: Literal[mrq.ARMS] = "ln"
+    arm: Literal[MRQ_ARMS] = "ln"
     """MR.Q's LayerNorm is part of it, so there is one arm."""
     config: Annotated[MRQConfig, tyro.conf.arg(name="")] = mrq_config("ln", "minatar")
     """The agent."""
