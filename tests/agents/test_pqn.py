@@ -173,13 +173,13 @@ def test_test_rows_act_greedily_and_are_never_learnt_from():
 def test_an_update_is_epochs_times_minibatches_steps_over_every_transition(monkeypatch):
     agent, games = build(epochs=3)
     seen = []
-    update = agent._update
+    update = agent.update
 
     def watched(obs, action, target):
         seen.append(target)
-        update(obs, action, target)
+        return update(obs, action, target)
 
-    monkeypatch.setattr(agent, "_update", watched)
+    monkeypatch.setattr(agent, "update", watched)
     play(agent, games, steps=8)
     assert len(seen) == 3 * 4
     epochs = [torch.cat(seen[i : i + 4]) for i in range(0, 12, 4)]

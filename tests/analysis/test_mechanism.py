@@ -13,7 +13,7 @@ from bnmodes.analysis.figure_diagnostics import draw_mismatch, draw_representati
 from bnmodes.analysis.findings import contrasts, summary
 from bnmodes.analysis.numbers import StudyNumbers
 from bnmodes.studies import paper
-from bnmodes.studies.quick import QUICK
+from bnmodes.studies.quick import QUICK, QUICK_ACTOR_CRITICS
 from synthetic import _rows, minatar_study, synthetic_results
 
 GRID = np.array([40_000, 200_000, 400_000])
@@ -120,6 +120,35 @@ def test_the_mismatch_figure_shows_every_batchnorm_arm_and_the_noise_floor(numbe
     )
     changed = {line.get_label(): line.get_ydata() for line in bottom.lines}
     np.testing.assert_allclose(changed["BN running 0.999"], 0.6)
+
+
+def test_an_actor_critic_has_a_second_band_of_policy_roles_and_halves():
+    """A critic chooses no action: what stored moments change in it is its values."""
+    study = QUICK_ACTOR_CRITICS
+    policies = ("act", "improve", "bootstrap_actor")
+    critics = ("predict", "bootstrap", "improve_critic")
+    metrics = {f"{role}/greedy_changed": 0.2 for role in policies}
+    metrics |= {f"{role}/q_change": 0.5 for role in critics}
+    metrics |= {f"{role}/dense/mean_shift": 3.0 for role in (*policies, *critics)}
+    metrics |= {"halves/dense/mean_shift": 0.4, "halves/dense/mean_shift_floor": 0.1}
+    results = synthetic_results(study, noise=0.01)
+    frames = [results.frame]
+    runs = [run for run in study.runs if study.arm(run.arm).agent == "xqc"]
+    for metric, value in metrics.items():
+        values = np.full((len(runs), 2), value)
+        frames.append(
+            _rows(study, runs, f"diagnostics/{metric}", np.array([10_000, 20_000]), values)
+        )
+    numbers = StudyNumbers(replace(results, frame=pl.concat(frames)), resamples=50)
+    panels = {axes.get_title("left"): axes for axes in draw_mismatch(numbers).axes}
+    assert {f"{role}: greedy actions changed" for role in policies} <= set(panels)
+    assert {f"{role}: mean |change of Q|" for role in critics} <= set(panels)
+    halves = panels["(s, a) against (s′, a′): mean shift (σ)"]
+    drawn = {line.get_label(): line.get_ydata()[0] for line in halves.lines}
+    assert drawn["XQC running"] == pytest.approx(0.4)
+    assert mechanism.reading_roles(study.arm("XQC")) == ["act", "bootstrap_actor"]
+    np.testing.assert_allclose(mechanism.exposure(numbers, study.arm("XQC running")), 0.2)
+    assert "XQC running 20%" in " ".join(mechanism.sentences(numbers))
 
 
 def test_the_representation_figure_has_two_panels_for_each_utd(numbers):

@@ -49,18 +49,18 @@ def test_full_networks_learn_on_atari(agent, game, changes, tmp_path):
     """At the study's network size and settings, but for batches of 32 and a short start."""
     spec = replace(
         make_actor_critic_spec(
-            agent, f"atari/{game}", total_decisions=400, batch_size=32, replay_capacity=400,
+            agent, f"atari/{game}", total_decisions=320, batch_size=32, replay_capacity=400,
             learning_starts_decisions=300, updates_per_decision=1.0, **changes,
         ),
-        record_every_decisions=100,
-        evaluation=EvaluationConfig(every_decisions=400, episodes=1, epsilon=1.0),
+        record_every_decisions=80,
+        evaluation=EvaluationConfig(every_decisions=320, episodes=1, epsilon=1.0),
         diagnostics=DiagnosticsConfig(points=1),
     )  # fmt: skip
     rows = train(spec, tmp_path).metrics()
     last = [row for row in rows if row["kind"] == "train"][-1]
-    assert last["updates"] == 100
+    assert last["updates"] == 20
     assert np.isfinite([last["loss"], last["predict_q"]]).all()
     (measured,) = [row for row in rows if row["kind"] == "diagnostics"]
     assert len(measured["spectrum"]) == 512
     assert rows[-1]["kind"] == "evaluation"
-    assert rows[-1]["frame"] == 1600
+    assert rows[-1]["frame"] == 1280

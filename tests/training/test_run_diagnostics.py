@@ -55,7 +55,7 @@ def test_they_stand_on_an_equal_grid_that_ends_with_the_run_from_the_first_updat
 )
 def test_a_run_resumed_between_two_updates_measures_the_same(name, tmp_path, stop_at):
     """Before its next update a resumed agent has no gradient, but what its optimizer remembers."""
-    spec = replace(SPECS[name], total_decisions=240, diagnostics=DiagnosticsConfig(points=16))
+    spec = replace(SPECS[name], total_decisions=240, diagnostics=DiagnosticsConfig(points=8))
     if not name.startswith("pqn"):
         spec = replace(spec, config=replace(spec.config, updates_per_decision=0.05))
     whole = rows_of(train(spec, tmp_path / "whole"), True)

@@ -9,7 +9,7 @@ import torch
 from bnmodes.agents.pqn_config import pqn_config
 from bnmodes.training.record import RunFolder
 from bnmodes.training.run import Stopped, train
-from bnmodes.training.spec import EvaluationConfig
+from bnmodes.training.spec import DiagnosticsConfig, EvaluationConfig
 from run_specs import make_pqn_spec
 
 
@@ -53,6 +53,7 @@ def test_the_full_atari_setting_runs_one_rollout_and_update(tmp_path):
         config=pqn_config("bn-batch", "atari"),
         record_every_decisions=128 * 32,
         evaluation=EvaluationConfig(every_decisions=128 * 32, episodes=2, epsilon=1.0),
+        diagnostics=DiagnosticsConfig(points=1),
     )
     (row,) = [row for row in train(spec, tmp_path).metrics() if row["kind"] == "train"]
     assert row["updates"] == 1
