@@ -131,7 +131,7 @@ def test_an_actor_critic_has_a_second_band_of_policy_roles_and_halves():
     metrics |= {f"{role}/q_change": 0.5 for role in critics}
     metrics |= {f"{role}/dense/mean_shift": 3.0 for role in (*policies, *critics)}
     metrics |= {"halves/dense/mean_shift": 0.4, "halves/dense/mean_shift_floor": 0.1}
-    results = synthetic_results(study, noise=0.01)
+    results = synthetic_results(study, level=lambda arm: 0.5, noise=0.01)
     frames = [results.frame]
     runs = [run for run in study.runs if study.arm(run.arm).agent == "xqc"]
     for metric, value in metrics.items():
