@@ -148,7 +148,8 @@ def test_an_actor_critic_has_a_second_band_of_policy_roles_and_halves():
     assert drawn["XQC running"] == pytest.approx(0.4)
     assert mechanism.reading_roles(study.arm("XQC")) == ["act", "bootstrap_actor"]
     np.testing.assert_allclose(mechanism.exposure(numbers, study.arm("XQC running")), 0.2)
-    assert "XQC running 20%" in " ".join(mechanism.sentences(numbers))
+    (shares,) = mechanism.sentences(numbers)
+    assert "XQC running 20%" in shares
 
 
 def test_the_representation_figure_has_two_panels_for_each_utd(numbers):

@@ -129,6 +129,12 @@ def sentences(numbers: StudyNumbers) -> list[str]:
         by_game.append(rank_correlation(*pair))
     shares = np.nanmean(exposures, axis=(1, 2))
     listed = ", ".join(f"{arm.name} {share:.0%}" for arm, share in zip(arms, shares, strict=True))
+    shown = (
+        "Stored moments change this share of the greedy actions, while training, in the roles "
+        f"that choose actions and read them: {listed}."
+    )
+    if np.isnan(by_game).all():  # all alike: nothing to order by
+        return [shown]
     together = float(np.nanmean(by_game))
     verdict = (
         "the more, the lower the score"
@@ -138,8 +144,7 @@ def sentences(numbers: StudyNumbers) -> list[str]:
         else "this does not order the scores"
     )
     return [
-        "Stored moments change this share of the greedy actions, while training, in the roles "
-        f"that choose actions and read them: {listed}.",
+        shown,
         f"Over the runs of these arms, {verdict}: rank correlation of that share with AUC within "
         f"a game {together:+.2f} (mean of {len(by_game)} games; it says nothing of causes).",
     ]
