@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-cluster slurm lint bench clean browser
+.PHONY: demo test test-cluster slurm tools lint bench clean
 
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -15,7 +15,7 @@ demo: .venv/installed
 	$(BIN)/bnmodes study run quick
 	$(BIN)/bnmodes study report quick
 
-test: .venv/installed lint browser
+test: .venv/installed lint tools
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 # Studies on a real Slurm and a real Ray of this machine; the tests start and end both.
@@ -33,11 +33,13 @@ slurm:
 	    slurm-wlm munge >/dev/null; } || \
 	  { echo "make test-cluster needs slurm-wlm and munge: install them as root"; exit 2; }
 
-# The report's tests look at it in a real browser; without one they are skipped.
-browser:
-	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-	  apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || \
-	  echo "no chromium: the report's browser tests will be skipped"
+# The report's tests look at it in a real browser, and torch.compile wants a compiler; without them
+# those tests are skipped.
+tools:
+	@{ command -v chromium && command -v g++; } >/dev/null || { [ "$$(id -u)" = 0 ] && \
+	  command -v apt-get >/dev/null && apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium g++ python3-dev >/dev/null; } || \
+	  echo "chromium or g++ is missing: the tests that need them will be skipped"
 
 lint: .venv/installed
 	$(BIN)/ruff check

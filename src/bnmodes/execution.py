@@ -7,8 +7,10 @@ was stopped may go on with another. Results agree within the tolerance of floats
 import os
 import re
 import shutil
+import sysconfig
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -48,8 +50,8 @@ class Execution:
             )
         if self.compile and not has_compiler():
             raise UsageError(
-                "--compile needs a C++ compiler, and there is no g++ here: install it, or leave "
-                "--compile out."
+                "--compile needs g++ and Python's headers (python3-dev), and they are not both "
+                "here: install them, or leave --compile out."
             )
 
     @property
@@ -106,5 +108,6 @@ def free_bytes(device: str) -> int:
 
 
 def has_compiler() -> bool:
-    """What torch.compile calls to build its kernels, or the code around them."""
-    return shutil.which(os.environ.get("CXX", "g++")) is not None
+    """What torch.compile needs to build its kernels, or the code around them."""
+    headers = Path(sysconfig.get_path("include")) / "Python.h"
+    return shutil.which(os.environ.get("CXX", "g++")) is not None and headers.exists()
