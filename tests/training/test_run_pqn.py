@@ -41,6 +41,13 @@ def test_the_test_metric_bins_finished_games_of_the_test_rows_only(tmp_path, mon
     assert [row["games"] for row in training] == [12] * 10
 
 
+def test_every_bin_has_a_row_where_a_step_jumps_over_some(tmp_path):
+    spec = make_pqn_spec("probe/truncation", "ln", total_decisions=32)  # six steps of six
+    tests = [row for row in train(spec, tmp_path).metrics() if row["kind"] == "test"]
+    assert [row["bin"] for row in tests] == list(range(10))
+    assert sum(row["games"] for row in tests) == 2
+
+
 def test_no_return_is_made_up_where_no_test_game_ended(tmp_path):
     spec = make_pqn_spec("minatar/freeway", "ln", total_decisions=120)
     tests = [row for row in train(spec, tmp_path).metrics() if row["kind"] == "test"]

@@ -166,10 +166,9 @@ class Loop:
         if self.decision // every > before // every:
             self._record("train", _games(self.finished_returns) | self.agent.take_metrics())
             self.finished_returns = []
-        if self.num_envs < len(self.returns) and self._test_bin(self.decision) > self._test_bin(
-            before
-        ):
-            self._record_tests(self._test_bin(before))
+        if self.num_envs < len(self.returns):
+            for test_bin in range(self._test_bin(before), self._test_bin(self.decision)):
+                self._record_tests(test_bin)
         point = self._diagnostics_point(self.decision)
         if point > self._diagnostics_point(before):
             self._diagnose(point)
@@ -199,7 +198,8 @@ class Loop:
         self.finished_tests = []
 
     def _test_bin(self, decision: int) -> int:
-        return decision * self.spec.evaluation.test_bins // self.spec.total_decisions
+        total = self.spec.total_decisions  # which many environments may overshoot
+        return min(decision, total) * self.spec.evaluation.test_bins // total
 
     def _evaluate_if_due(self) -> None:
         while (
