@@ -115,7 +115,8 @@ class MRQ(ActorCritic):
             self._renew_targets()
             for _ in range(self.config.target_period_updates):
                 self._learn_model()
-        lane, transition, sequences = self._sample(self.config.return_steps)
+        size, steps = self.config.batch_size, self.config.return_steps
+        lane, transition, sequences = self._sample(size, steps, self.replay_stream)
         td_error = self._learn_values(sequences)
         self.policy_update(sequences.observation(0), self._gumbel(self.config.batch_size))
         # The one wait for the device, after all of the update's work was given to it.
@@ -130,16 +131,19 @@ class MRQ(ActorCritic):
         self.target_reward_scale = self.reward_scale if self.updates else measured
         self.reward_scale = measured
 
-    def _sample(self, steps: int) -> tuple[Index, Index, Sequences]:
-        lane, transition = self.priorities.sample(self.config.batch_size, self.replay_stream)
+    def _sample(
+        self, count: int, steps: int, rng: np.random.Generator
+    ) -> tuple[Index, Index, Sequences]:
+        """Prioritised and shifted."""
+        lane, transition = self.priorities.sample(count, rng)
         sequences = gather_sequences(self.replay, lane, transition, steps)
-        frames = shifted(sequences.frames, self.config.shift_pixels, self.replay_stream)
+        frames = shifted(sequences.frames, self.config.shift_pixels, rng)
         return lane, transition, replace(sequences, frames=frames)
 
     def _learn_model(self) -> None:
         """One encoder update."""
         config = self.config
-        _, _, sequences = self._sample(config.unroll_steps)
+        _, _, sequences = self._sample(config.batch_size, config.unroll_steps, self.replay_stream)
         # An end that was never seen is not to be learnt.
         terminal_weight = self.execution.number(config.terminal_weight * self.termination_seen)
         self.model_means.add(self.model_update(sequences, terminal_weight))
@@ -224,11 +228,8 @@ class MRQ(ActorCritic):
         return self.config.logit_penalty * logits.square().mean() - q.mean()
 
     def transitions(self, count: int, rng: np.random.Generator) -> Transitions:
-        """Prioritised and shifted as a value update's; the successor is that of its last step."""
-        lane, transition = self.priorities.sample(count, rng)
-        sequences = gather_sequences(self.replay, lane, transition, self.config.return_steps)
-        frames = shifted(sequences.frames, self.config.shift_pixels, rng)
-        sequences = replace(sequences, frames=frames)
+        """As a value update's; the successor is that of its last step."""
+        _, _, sequences = self._sample(count, self.config.return_steps, rng)
         return sequences.observation(0), sequences.action[:, 0], sequences.last_successor()
 
     def take_metrics(self) -> dict[str, float]:
