@@ -35,8 +35,10 @@ slurm:
 
 # The report's tests look at it in a real browser, and torch.compile wants a compiler; without them
 # those tests are skipped.
-tools:
-	@{ command -v chromium && command -v g++; } >/dev/null || { [ "$$(id -u)" = 0 ] && \
+tools: .venv/installed
+	@{ command -v chromium && $(BIN)/python -c \
+	  'from bnmodes.execution import has_compiler; exit(not has_compiler())'; } >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && \
 	  command -v apt-get >/dev/null && apt-get update -qq && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium g++ python3-dev >/dev/null; } || \
 	  echo "chromium or g++ is missing: the tests that need them will be skipped"

@@ -22,7 +22,8 @@ REPLAY = {"batch_size": 16, "replay_capacity": 100, "learning_starts_decisions":
 SETTINGS = {
     "c51": REPLAY,
     "pqn": {"num_envs": 4, "test_envs": 2, "rollout_steps": 6, "minibatches": 1, "epochs": 1},
-    **{name: REPLAY | SMALL[name] for name in ("td3", "xqc", "mrq")},
+    **{name: REPLAY | SMALL[name] for name in ("td3", "xqc")},
+    "mrq": REPLAY | SMALL["mrq"] | {"shift_pixels": 1},
 }
 
 COMPILED_BY_NOW = 3
@@ -116,12 +117,17 @@ def move(agent, seed: int) -> None:
             parameter.add_(0.02 * torch.randn(parameter.shape, generator=rng))
 
 
+inputs_changed: list[int] = []
+"""How many, in each compiled graph."""
+
+
 def capturable(graph: torch.fx.GraphModule, inputs: list, **settings):
     """A CUDA graph is captured only if all that it changes stays where it is in memory."""
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     changes = [n for n in graph.graph.nodes if n.target is torch.ops.aten.copy_.default]
     changed = {placeholders.index(node.args[0]) for node in changes}
     assert changed <= set(settings["static_input_idxs"])
+    inputs_changed.append(len(changed))
     return compile_fx_inner(graph, inputs, **settings)
 
 
@@ -149,6 +155,8 @@ def compare(name: str, arm: str) -> None:
     assert np.allclose(list(ours.values()), list(theirs.values()), rtol=1e-3, atol=1e-5)
     with torch._dynamo.config.patch(error_on_recompile=True):
         learn(compiled, updates=4)
+    held = sum(len(optimizer.parameters) for optimizer in optimizers(compiled))
+    assert sum(inputs_changed) >= 4 * held, "parameters, two moments and steps"
 
 
 if __name__ == "__main__":

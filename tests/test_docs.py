@@ -59,7 +59,7 @@ def test_shown_commands_are_understood(command, monkeypatch, capsys):
 def test_shown_studies_and_launchers_are_understood(command):
     words = shlex.split(command.removeprefix("bnmodes study run"), comments=True)
     options = parse(Run, words, "bnmodes study run")
-    options.launch.validate()
+    options.launch.validate(options.execution)
     assert options.study().runs
 
 

@@ -9,6 +9,7 @@ import re
 import shutil
 import sysconfig
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -31,9 +32,15 @@ class Execution:
     """Where the replay's frames lie: in the machine's memory or in the device's."""
 
     def validate(self) -> None:
-        """Refuse what this machine does not have."""
+        """Refuse what no machine has."""
         if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
             raise UsageError(f"device '{self.device}' is unknown: choose cpu, cuda or cuda:N.")
+        if self.replay_memory == "device" and not self.on_accelerator:
+            raise UsageError("--replay-memory device needs an accelerator: give --device cuda too.")
+
+    def validate_here(self) -> None:
+        """Refuse what this machine does not have."""
+        self.validate()
         if self.on_accelerator:
             present, asked = torch.cuda.device_count(), torch.device(self.device).index or 0
             if asked >= present:
@@ -41,8 +48,6 @@ class Execution:
                     f"device '{self.device}' is not available: PyTorch sees {present or 'no'} "
                     f"accelerator{'s' * (present > 1)} here; use --device cpu."
                 )
-        if self.replay_memory == "device" and not self.on_accelerator:
-            raise UsageError("--replay-memory device needs an accelerator: give --device cuda too.")
         if self.compile and not hasattr(torch._dynamo.config, "trace_autograd_ops"):
             raise UsageError(
                 f"--compile needs a newer PyTorch than {torch.__version__}, which cannot compile a "
@@ -83,20 +88,22 @@ class Execution:
         if self.compile:
             torch._dynamo.mark_static_address(tensor)
 
-    def number(self, value: float, dtype: torch.dtype = torch.float32) -> Tensor:
+    def number(self, value: float) -> Tensor:
         """One that changes between updates: as a float it would be compiled anew each time."""
-        return torch.full((), value, dtype=dtype, device=self.device)
+        return torch.full((), value, device=self.device)
 
     def zeros(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """On the device; a clear refusal where it has no room."""
         needed = torch.Size(shape).numel() * dtype.itemsize
         free = free_bytes(self.device)
-        if needed > free:
-            raise UsageError(
-                f"the replay's frames take {needed / 1e9:.1f} GB, but {self.device} has "
-                f"{free / 1e9:.1f} GB free: use --replay-memory host, or a smaller replay."
-            )
-        return torch.zeros(shape, dtype=dtype, device=self.device)
+        if needed <= free:
+            # Runs that share the device may ask at the same time.
+            with suppress(torch.OutOfMemoryError):
+                return torch.zeros(shape, dtype=dtype, device=self.device)
+        raise UsageError(
+            f"the replay's frames take {needed / 1e9:.1f} GB, but {self.device} has "
+            f"{free / 1e9:.1f} GB free: use --replay-memory host, or a smaller replay."
+        )
 
 
 PLAIN = Execution()

@@ -45,10 +45,10 @@ class Optimizer:
         for tensor in (*self.gradient_means, *self.gradient_squares, *self.steps):
             execution.keep_in_place(tensor)
 
-    def at(self, learning_rate: float) -> Tensor:
+    def at(self, learning_rate: float) -> float | Tensor:
         """The next step's rate, for `descend`: as a float it would be compiled anew each time."""
         self.learning_rate = learning_rate
-        return self.execution.number(learning_rate, torch.float64)
+        return self.execution.number(learning_rate) if self.execution.compile else learning_rate
 
     def descend(
         self, loss: Tensor, learning_rate: float | Tensor, clip: float | None = None

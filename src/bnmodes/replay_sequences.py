@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Float32, Int64, UInt8
 from torch import Tensor
 
+from bnmodes.execution import PLAIN, Execution
 from bnmodes.replay import Index, Replay
 
 
@@ -78,7 +79,10 @@ def n_step_return(
 
 
 def shifted(
-    frames: UInt8[Tensor, "batch time c h w"], pad_pixels: int, rng: np.random.Generator
+    frames: UInt8[Tensor, "batch time c h w"],
+    pad_pixels: int,
+    rng: np.random.Generator,
+    execution: Execution = PLAIN,
 ) -> UInt8[Tensor, "batch time c h w"]:
     """Each row's pictures moved together by up to `pad_pixels` each way; edges are repeated."""
     if pad_pixels == 0:
@@ -87,6 +91,6 @@ def shifted(
     moves = rng.integers(-pad_pixels, pad_pixels + 1, size=(len(frames), 2, 1))
     rows = (np.arange(height) + moves[:, 0]).clip(0, height - 1)
     columns = (np.arange(width) + moves[:, 1]).clip(0, width - 1)
-    pixels = torch.from_numpy(rows[:, :, None] * width + columns[:, None]).to(frames.device)
+    pixels = execution.to_device(torch.from_numpy(rows[:, :, None] * width + columns[:, None]))
     flat = frames.flatten(1, 2).flatten(2)  # [batch, time · c, pixels]
     return flat.gather(2, pixels.flatten(1)[:, None].expand_as(flat)).view_as(frames)

@@ -53,8 +53,19 @@ def test_updates_drawn_in_one_go_are_the_same_bit_for_bit(name):
 
 @pytest.fixture
 def stand_in(monkeypatch):
-    """`meta` as an accelerator; counts how often somebody waits for it, and answers with ones."""
+    """`meta` as an accelerator; counts how often somebody waits for it, and answers with ones.
+
+    To copy from ordinary memory, and not from pinned memory without blocking, is to wait too.
+    """
     waits = []
+    move = torch.Tensor.to
+
+    def to(tensor, *args, **kwargs):
+        moved = move(tensor, *args, **kwargs)
+        blocking = not kwargs.get("non_blocking")
+        if tensor.device.type == "cpu" and moved.device.type == "meta" and blocking:
+            waits.append(move)
+        return moved
 
     def answer(original, value, tensor, *args):
         if tensor.device.type != "meta":
@@ -71,11 +82,17 @@ def stand_in(monkeypatch):
     }.items():
         method = partial(answer, getattr(torch.Tensor, name), value)
         monkeypatch.setattr(torch.Tensor, name, lambda self, *args, m=method: m(self, *args))
+    monkeypatch.setattr(torch.Tensor, "to", to)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self)
     monkeypatch.setattr(execution_module, "free_bytes", lambda device: 10**9)
     for kernel in ("_fused_adam_", "_fused_adamw_"):  # they exist for real devices only
-        monkeypatch.setattr(torch, kernel, lambda *tensors, **settings: None)
+        monkeypatch.setattr(torch, kernel, fused_step)
     return waits
+
+
+def fused_step(*tensors, lr, **settings) -> None:
+    """On an accelerator the kernel reads a rate that is a tensor as a single-precision number."""
+    assert isinstance(lr, float) or lr.dtype is torch.float32
 
 
 @pytest.mark.parametrize("memory", ["host", "device"])
@@ -153,13 +170,13 @@ def test_a_device_that_is_not_here_is_refused_in_one_sentence(
 
 def test_accelerators_are_counted_from_zero(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    Execution("cuda:1").validate()
+    Execution("cuda:1").validate_here()
     with pytest.raises(UsageError, match="sees 2 accelerators"):
-        Execution("cuda:2").validate()
+        Execution("cuda:2").validate_here()
 
 
 def test_compiling_without_a_compiler_is_refused(monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
-    Execution().validate()
+    Execution().validate_here()
     with pytest.raises(UsageError, match=r"g\+\+"):
-        Execution(compile=True).validate()
+        Execution(compile=True).validate_here()

@@ -72,7 +72,10 @@ def test_ctrl_c_keeps_everything_and_the_same_command_goes_on_elsewhere(
     ("args", "words"),
     [
         (["--address", "127.0.0.1:1"], "no Ray cluster at --address 127.0.0.1:1"),
-        (["--gpus-per-job", 1], "a run asks for 1.0 of Ray's resource GPU, but this machine has 0"),
+        (
+            ["--gpus-per-job", 1, "--device", "cuda"],
+            "a run asks for 1.0 of Ray's resource GPU, but this machine has 0",
+        ),
     ],
 )
 def test_what_ray_cannot_give_is_a_sentence(start, tmp_path, args, words):

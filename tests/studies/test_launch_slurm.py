@@ -1,6 +1,7 @@
 """The Slurm launcher against tools that only write down what they are told; the real ones are in
 tests/cluster."""
 
+import json
 import os
 import pickle
 import signal
@@ -16,7 +17,7 @@ from bnmodes.cli.launching import minutes_of
 from bnmodes.errors import UsageError
 from bnmodes.studies.display import status_table
 from bnmodes.studies.launch_slurm import JobRequest, SlurmLauncher
-from bnmodes.studies.order import EXIT_IN_USE, Order, WorkerOptions
+from bnmodes.studies.order import EXIT_IN_USE, Order, WorkerOptions, ending
 from bnmodes.studies.results import log_path, run_path
 from bnmodes.studies.slurm_job import RunsOfAJob, environment_of
 from bnmodes.studies.slurm_queue import run_states
@@ -50,7 +51,10 @@ class Tools:
         (self.folder / "states").write_text("".join(rows))
 
     def refuse(self) -> None:
-        self._write("sbatch", "echo 'sbatch: error: invalid partition' >&2; exit 1")
+        self._write(
+            "sbatch",
+            "echo sbatch: error: no >&2; echo sbatch: error: invalid partition >&2; exit 1",
+        )
 
     def fall_silent(self) -> None:
         self._write("squeue", "exit 1")
@@ -96,20 +100,28 @@ def test_a_round_of_runs_is_one_array_of_jobs_with_bounded_concurrency(tools, ro
         "--cpus-per-task=2",
         "--gpus-per-node=1",
         "--mem=5000MB",
-        "--signal=USR2@300",
+        "--signal=USR2@600",
         "--requeue",
     ):
         assert f"#SBATCH {line}\n" in script
     assert script.count("#!/bin/bash") == 1
+    assert "--cpus-per-task=2" in next(x for x in script.splitlines() if x.startswith("srun"))
 
 
 def test_all_runs_are_sent_though_few_jobs_may_go_on_at_once(tools, root):
     engine = launcher(root, jobs=1)
     assert engine.free_places() >= len(RUNS)
-    submit(engine, root, RUNS)
-    tools.say({f"1_{i}": "PENDING" for i in range(len(RUNS))})
+    submit(engine, root, RUNS[:-1])
+    queue = {f"1_{i}": "PENDING" for i in range(len(RUNS) - 1)}
+    tools.say(queue)
     assert engine.poll() == {}
-    assert engine.free_places() == 0
+    submit(engine, root, RUNS[-1:])
+    engine.poll()
+    assert tools.told.read_text().count("#!/bin/bash") == 1, "this one waits for a place"
+    tools.say({job: "CANCELLED" for job in queue})
+    engine.poll()
+    engine.poll()
+    assert tools.told.read_text().count("#!/bin/bash") == 2
 
 
 def test_a_later_array_gets_the_places_that_an_earlier_one_leaves(tools, root):
@@ -199,7 +211,7 @@ def test_a_refused_request_is_a_sentence_unless_others_are_under_way(tools, root
     tools.refuse()
     submit(engine, root, RUNS[1:2])
     assert engine.poll() == {}
-    with pytest.raises(UsageError, match="Slurm refuses the jobs: sbatch: error: invalid part"):
+    with pytest.raises(UsageError, match=r"^Slurm refuses the jobs: invalid partition$"):
         submit_and_poll(launcher(root / "another"), root)
 
 
@@ -218,6 +230,23 @@ def test_runs_that_a_dead_launcher_left_in_the_queue_are_not_sent_again(tools, r
     assert len(list((root / "slurm").glob("*_submitted.pkl"))) == 2
     tools.say({"1": "CANCELLED", "2": "RUNNING"})
     assert engine.poll() == {run_path(root, RUNS[0]): "stopped"}
+
+
+def test_ctrl_c_also_ends_jobs_that_were_taken_over(tools, root, monkeypatch):
+    """As many as may go on at once: no run of this launcher was sent."""
+    before = launcher(root)
+    submit(before, root, RUNS[:2])
+    before.poll()
+    left = {"1_0": "RUNNING", "1_1": "PENDING"}
+    tools.say(left)
+    engine = launcher(root, jobs=1)
+    submit(engine, root, RUNS[:3])
+    assert engine.poll() == {}
+    monkeypatch.setattr("time.sleep", lambda seconds: tools.say({}))
+    engine.cancel()
+    told = tools.told.read_text()
+    assert "scancel --quiet 1_1\nscancel --quiet --signal=USR2 1_0\n" in told
+    assert engine.poll() == {run_path(root, run): "stopped" for run in RUNS[:3]}
 
 
 def test_cancelling_tells_running_jobs_and_removes_waiting_ones(tools, root, monkeypatch):
@@ -269,25 +298,16 @@ print(RunsOfAJob(tuple(orders))())
 """
 
 
-@pytest.mark.parametrize(
-    ("workers", "code", "output"),
-    [
-        (["", "raise SystemExit(2)"], 0, "[0, 2]\n"),
-        (["", "raise SystemExit(130)"], 130, ""),
-        (["import os; os.kill(os.getpid(), 15)"], 130, ""),
-    ],
-)
-def test_a_job_that_was_told_to_stop_leaves_no_result(workers, code, output):
+def test_a_jobs_result_says_how_each_worker_ended():
+    workers = [
+        "",
+        "raise SystemExit(2)",
+        "raise SystemExit(130)",
+        "import os; os.kill(os.getpid(), 15)",
+    ]
     job = subprocess.run([sys.executable, "-c", JOB, *workers], capture_output=True, text=True)
-    assert (job.returncode, job.stdout) == (code, output)
-
-
-SLOW_TO_STOP = """
-import signal, sys, time
-signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.3), sys.exit(130)))
-print(flush=True)
-time.sleep(60)
-"""
+    codes = json.loads(job.stdout)
+    assert [ending(code) for code in codes] == ["ended", "failed", "stopped", "stopped"]
 
 
 def test_upon_the_signal_a_job_waits_for_its_workers_and_asks_for_the_same_again(tmp_path):

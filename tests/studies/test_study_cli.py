@@ -80,7 +80,7 @@ def test_show_tells_size_sharing_and_time(run):
     assert "234 with paper-b" in out
     _, out, _ = run("study", "list")
     assert "2340" in out
-    assert "memory 8.0 GB a process" in run("study", "show", "paper-a", "--no-estimate")[1]
+    assert "memory 8.7 GB a process" in run("study", "show", "paper-a", "--no-estimate")[1]
 
 
 def test_a_finished_run_with_torn_metrics_is_a_sentence_that_helps(run, tmp_path):
@@ -125,7 +125,11 @@ def test_a_finished_run_with_torn_metrics_is_a_sentence_that_helps(run, tmp_path
             ["run", "small", "--launcher", "slurm", "--time", "a day"],
             "write minutes, or D-",
         ),
-        (["run", "small", "--launcher", "ray", "--gpus-per-job", "3"], "a run uses one at most"),
+        (["run", "small", "--launcher", "ray", "--gpus-per-job", "3"], "must be a multiple"),
+        (["run", "small", "--launcher", "ray", "--gpus-per-job", "1"], "others neither"),
+        (["run", "small", "--launcher", "slurm", "--device", "cuda"], "others neither"),
+        (["run", "small", "--launcher", "slurm", "--device", "gpu"], "'gpu' is unknown"),
+        (["run", "small", "--launcher", "slurm", "--device", "cuda:1"], "give --device cuda,"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(run, args, words):

@@ -160,7 +160,7 @@ class ActorCritic:
         """The loss, the mean predicted and the mean bootstrapped Q, and what the agent needs."""
         raise NotImplementedError
 
-    def _policy_update(self, obs: Tensor, gumbel: Tensor, *rates: Tensor) -> None:
+    def _policy_update(self, obs: Tensor, gumbel: Tensor, *rates: float | Tensor) -> None:
         """Of the policy alone: the critics only judge."""
         raise NotImplementedError
 

@@ -113,7 +113,7 @@ class C51:
             self.means.add(self.update(batch, self.optimizer.at(self.learning_rate)))
             self.updates += 1
 
-    def _update(self, batch: Batch, learning_rate: Tensor) -> Float[Tensor, "3"]:
+    def _update(self, batch: Batch, learning_rate: float | Tensor) -> Float[Tensor, "3"]:
         """Loss, and the mean max Q of its two forwards."""
         loss, predicted_q, next_q = self._loss(batch)
         self.optimizer.descend(loss, learning_rate)

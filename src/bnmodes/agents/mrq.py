@@ -137,7 +137,7 @@ class MRQ(ActorCritic):
         """Prioritised and shifted."""
         lane, transition = self.priorities.sample(count, rng)
         sequences = gather_sequences(self.replay, lane, transition, steps)
-        frames = shifted(sequences.frames, self.config.shift_pixels, rng)
+        frames = shifted(sequences.frames, self.config.shift_pixels, rng, self.execution)
         return lane, transition, replace(sequences, frames=frames)
 
     def _learn_model(self) -> None:

@@ -100,7 +100,7 @@ class XQC(ActorCritic):
         batch: Batch,
         reward_scale: Tensor,
         noise: tuple[Tensor, Tensor],
-        learning_rate: Tensor,
+        learning_rate: float | Tensor,
     ) -> Float[Tensor, "3"]:
         """And of the target."""
         loss, q, next_q = self._critic_loss(batch, reward_scale, noise)
@@ -109,7 +109,7 @@ class XQC(ActorCritic):
             self._move_target()
         return torch.stack((loss.detach(), q, next_q))
 
-    def _policy_update(self, obs: Tensor, gumbel: Tensor, learning_rate: Tensor) -> None:
+    def _policy_update(self, obs: Tensor, gumbel: Tensor, learning_rate: float | Tensor) -> None:
         self._descend("actor", self._policy_loss(obs, gumbel), learning_rate)
 
     def _critic_loss(
@@ -136,7 +136,7 @@ class XQC(ActorCritic):
         judged, _ = self._judged_policy(obs, gumbel)
         return -self._expected(judged).amin(0).mean()
 
-    def _descend(self, name: str, loss: Tensor, learning_rate: Tensor) -> None:
+    def _descend(self, name: str, loss: Tensor, learning_rate: float | Tensor) -> None:
         self.optimizers[name].descend(loss, learning_rate)
         self.project[name]()
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from bnmodes.errors import UsageError
+from bnmodes.execution import Execution
 from bnmodes.studies.estimate import jobs_here, memory_bytes
 from bnmodes.studies.launch import Launcher, require_engine
 from bnmodes.studies.launch_local import LocalLauncher
@@ -44,7 +45,7 @@ class LaunchOptions:
     address: str = ""
     """Ray: the cluster, as `ray.init` takes it; without it, one on this machine for the purpose."""
 
-    def validate(self) -> None:
+    def validate(self, execution: Execution) -> None:
         for name, launchers in _BELONGS_TO.items():
             if getattr(self, name) != getattr(LaunchOptions, name) and (
                 self.launcher not in launchers
@@ -58,12 +59,26 @@ class LaunchOptions:
         for name, low in lows.items():
             if (value := getattr(self, name)) < low:
                 raise UsageError(f"{name.replace('_', '-')} is {value}: must be at least {low}.")
-        if self.launcher == "ray" and self.gpus_per_job > max(1, self.runs_per_job):
-            raise UsageError(
-                f"{self.gpus_per_job} accelerators for {self.runs_per_job} runs: a run uses one at "
-                "most, so ask for fewer."
-            )
         minutes_of(self.time)
+        if self.gpus_per_job and self.runs_per_job % self.gpus_per_job:
+            raise UsageError(
+                f"{self.gpus_per_job} accelerators for {self.runs_per_job} runs: a run uses one, "
+                "so --runs-per-job must be a multiple of --gpus-per-job."
+            )
+        if self.launcher == "local":
+            execution.validate_here()
+            return
+        execution.validate()  # the engine's machines have what they have
+        if execution.device not in ("cpu", "cuda"):
+            raise UsageError(
+                f"device '{execution.device}' in a cluster: give --device cuda, each run is given "
+                "its accelerator."
+            )
+        if execution.on_accelerator != (self.gpus_per_job > 0):
+            raise UsageError(
+                f"--gpus-per-job {self.gpus_per_job} with --device {execution.device}: runs on "
+                "accelerators need both --gpus-per-job and --device cuda, others neither."
+            )
 
     def open(self, study: Study, root: Path, options: WorkerOptions) -> Launcher:
         if self.launcher == "local":

@@ -55,7 +55,7 @@ def train_command(agent: AgentName, args: list[str]) -> None:
         raise UsageError(f"threads is {options.threads}, but must be at least 0.")
     if not options.checkpoint_minutes > 0:
         raise UsageError(f"checkpoint-minutes is {options.checkpoint_minutes}: must be above 0.")
-    options.execution.validate()
+    options.execution.validate_here()
     spec = options.run.spec()
     on_atari = env_family(spec.env) == "atari"
     torch.set_num_threads(options.threads or (os.cpu_count() if on_atari else 1))

@@ -122,11 +122,9 @@ class Run(Choice):
 
 def study_run(args: list[str]) -> None:
     options = parse(Run, args, "bnmodes study run")
-    options.launch.validate()
+    options.launch.validate(options.execution)
     if options.checkpoint_minutes < 0:
         raise UsageError(f"checkpoint-minutes is {options.checkpoint_minutes}: must be 0 or more.")
-    if options.launch.launcher == "local":  # another engine's machines have what they have
-        options.execution.validate()
     require_installed(options.sinks)
     study, stop = options.study(), StopRequest()
     minutes = options.checkpoint_minutes or (60.0 if study.is_atari else 5.0)

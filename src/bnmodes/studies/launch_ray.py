@@ -114,11 +114,14 @@ def _require_listener(address: str) -> None:
 
 def carry_out(order: Order) -> str:
     """In a process of Ray's; cancelling the task interrupts it there, as Ctrl-C would."""
-    process = order.start()
+    process = None
     try:
+        process = order.start()
         while process.poll() is None:
             time.sleep(_LOOK_SECONDS)
     except KeyboardInterrupt:
+        if process is None:
+            return "stopped"
         process.terminate()
         process.wait()
     return ending(process.returncode)

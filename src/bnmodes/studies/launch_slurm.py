@@ -2,7 +2,9 @@
 
 import subprocess
 import time
+from contextlib import redirect_stderr
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +40,15 @@ class JobRequest:
     """Runs of a job, side by side, one core each (number)."""
 
     def parameters(self) -> dict[str, Any]:
-        """In submitit's words. The warning comes early enough to write checkpoints of gigabytes."""
+        """In submitit's words. The warning comes early enough for each to write gigabytes."""
         limit_seconds = 60 * self.time_minutes
         parameters = {
             "job_name": JOB_NAME,
             "time": self.time_minutes,
             "cpus_per_task": self.runs,
             "mem": f"{round(1000 * (self.runs * self.memory_gb + 1))}MB",  # 1 GB for the job itself
-            "signal_delay_s": min(300, limit_seconds // 5),
+            "srun_args": [f"--cpus-per-task={self.runs}"],  # srun does not take it from sbatch
+            "signal_delay_s": min(300 * self.runs, limit_seconds // 5),
             "stderr_to_stdout": True,
             "additional_parameters": {"requeue": True},
         }
@@ -82,12 +85,11 @@ class SlurmLauncher:
         self._cancelled = False
 
     def free_places(self) -> int:
-        if len(self._jobs) >= self.jobs:
-            return 0
         return ARRAY_JOBS * self.request.runs - len(self._collected)
 
     def submit(self, run: StudyRun, folder: Path, log: Path) -> None:
-        """It is sent at the next poll, with the others of its round."""
+        """It is sent with the others of its round, once fewer jobs than allowed are in the queue;
+        one that a launcher which died has left there is only looked after."""
         order = Order.of(run, folder, log, self.options)
         self._submitted[order.folder] = folder
         in_queue = {queued.folder for orders in self._jobs.values() for queued in orders}
@@ -132,16 +134,18 @@ class SlurmLauncher:
         return order.folder in self._submitted
 
     def _send(self) -> None:
-        if not self._collected:
-            return
         size, places = self.request.runs, self.jobs - len(self._jobs)
+        if not self._collected or places <= 0:
+            return
         groups = [self._collected[i : i + size] for i in range(0, len(self._collected), size)]
         self._executor.update_parameters(array_parallelism=places)
         try:
-            jobs = self._executor.submit_array([RunsOfAJob(tuple(group)) for group in groups])
+            with redirect_stderr(StringIO()):  # submitit would print what is said here
+                jobs = self._executor.submit_array([RunsOfAJob(tuple(group)) for group in groups])
         except (FailedJobError, FailedSubmissionError) as error:
             if not self._jobs:
-                raise UsageError(f"Slurm refuses the jobs: {error}") from None
+                reason = str(error).strip().splitlines()[-1].removeprefix("sbatch: error: ")
+                raise UsageError(f"Slurm refuses the jobs: {reason}") from None
             return  # it took others before: try again at the next poll
         self._collected.clear()
         self._jobs |= {job.job_id: tuple(group) for job, group in zip(jobs, groups, strict=True)}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -72,5 +73,6 @@ class Order:
 
 
 def ending(exit_code: int) -> str:
-    """What a worker's exit code means to the bookkeeping."""
-    return {0: "ended", EXIT_IN_USE: "in use", EXIT_STOPPED: "stopped"}.get(exit_code, "failed")
+    """What a worker's exit code means to the bookkeeping; it may be stopped while it starts."""
+    stopped = dict.fromkeys((EXIT_STOPPED, -signal.SIGTERM), "stopped")
+    return ({0: "ended", EXIT_IN_USE: "in use"} | stopped).get(exit_code, "failed")

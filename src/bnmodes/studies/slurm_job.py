@@ -1,16 +1,14 @@
 """What a Slurm job does: its runs side by side, each in a worker process, on one accelerator."""
 
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 
 from submitit.helpers import DelayedSubmission
 
-from bnmodes.studies.order import EXIT_STOPPED, Order
+from bnmodes.studies.order import Order
 
 _LOOK_SECONDS = 0.5
 
@@ -22,21 +20,14 @@ class RunsOfAJob:
         self.orders = orders
         self._processes: list[subprocess.Popen] = []
 
-    @property
-    def folders(self) -> tuple[Path, ...]:
-        return tuple(order.folder for order in self.orders)
-
     def __call__(self) -> list[int]:
-        """The workers' exit codes. A job that was told to stop has none: it may be requeued."""
+        """The workers' exit codes."""
         for number, order in enumerate(self.orders):
             self._processes.append(order.start(environment_of(number, os.environ)))
         # No blocking wait: `checkpoint` interrupts it, and waits for the same processes.
         while any(process.poll() is None for process in self._processes):
             time.sleep(_LOOK_SECONDS)
-        codes = [process.returncode for process in self._processes]
-        if EXIT_STOPPED in codes or -signal.SIGTERM in codes:
-            raise SystemExit(EXIT_STOPPED)
-        return codes
+        return [process.returncode for process in self._processes]
 
     def checkpoint(self) -> DelayedSubmission:
         """Before the time is over, or upon pre-emption: keep checkpoints, then be requeued."""

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from bnmodes.agents.base import Agent
 from bnmodes.agents.catalogue import AGENTS
 from bnmodes.envs.base import VectorEnv
 from bnmodes.envs.registry import canonical_name, make_env
+from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.streams import numpy_stream
 from bnmodes.training import checkpoint
@@ -264,7 +266,7 @@ def train(
     Raises `Stopped` after Ctrl-C or SIGTERM, with everything kept.
     """
     spec.validate()
-    execution.validate()
+    execution.validate_here()
     canonical_name(spec.env)  # an unknown game is refused before a folder is made
     folder = RunFolder(out)
     with folder.claimed(spec, execution):
@@ -272,8 +274,14 @@ def train(
             folder.discard_checkpoints()  # a kill may have come between the mark and this
         else:
             with Progress(spec, folder.progress_path, visible=show_progress) as progress:
-                loop = Loop(spec, folder, progress, sinks, execution)
-                _train_in(folder, loop, checkpoint_minutes)
+                try:
+                    loop = Loop(spec, folder, progress, sinks, execution)
+                    _train_in(folder, loop, checkpoint_minutes)
+                except torch.OutOfMemoryError:
+                    raise UsageError(
+                        f"the memory of {execution.device} is full: let fewer runs share it, or "
+                        "make batches or networks smaller."
+                    ) from None
     return folder
 
 
