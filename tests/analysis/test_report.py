@@ -33,6 +33,8 @@ from bnmodes.analysis.statistics import (
 )
 from bnmodes.analysis.summary import summary_table
 from bnmodes.errors import UsageError
+from bnmodes.studies import paper
+from bnmodes.studies.quick import QUICK_ACTOR_CRITICS
 from bnmodes.studies.results import run_path
 from synthetic import STUDY_A, STUDY_B, minatar_study, synthetic_results
 
@@ -228,6 +230,20 @@ def test_settings_come_from_the_configuration_that_ran(large, open_page):
     assert settings["learning rate schedule|BN WN UTD 8"] == "linear"
     assert settings["updates per decision|BN WN UTD 8"] == "8"
     assert settings["norm: kind|LN UTD 0.25"] == "ln"
+
+
+@pytest.mark.parametrize(
+    "study", [QUICK_ACTOR_CRITICS, paper.F.restricted(seeds=[0, 1])], ids=lambda study: study.name
+)
+def test_a_study_of_several_agents_has_a_page_with_the_settings_of_each(study, tmp_path):
+    results = synthetic_results(study, level=lambda arm: 0.5)
+    page = tmp_path / "report.html"
+    write_report(StudyNumbers(results, resamples=20), page)
+    text = page.read_text()
+    units = "128" if study is QUICK_ACTOR_CRITICS else "512"
+    assert f'data-setting="critic units" data-arm="XQC">{units}<' in text
+    assert 'data-setting="critic units" data-arm="TD3"><' in text, "it has none"
+    assert 'data-setting="gamma" data-arm="every arm">0.99<' in text
 
 
 def test_links_lead_to_the_runs_relative_to_the_page(small, open_page):

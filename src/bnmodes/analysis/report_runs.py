@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from html import escape
 from pathlib import Path
@@ -10,7 +11,8 @@ from urllib.parse import quote
 from bnmodes.agents.catalogue import Config
 from bnmodes.analysis.page import folded, paragraph, row_name, section, table, text_cell
 from bnmodes.analysis.style import arm_style
-from bnmodes.networks import TORSOS, Conv
+from bnmodes.networks import Conv
+from bnmodes.networks_actor_critic import LAYERS
 from bnmodes.protocol import as_table
 from bnmodes.studies.results import StudyResults, run_path
 from bnmodes.studies.spec import Arm, StudyRun
@@ -63,8 +65,9 @@ def _weight(alpha: float | None) -> str:
 def settings_section(results: StudyResults) -> str:
     flat = {name: _flat_config(config) for name, config in _configs(results).items()}
     arms = [flat[arm.name] for arm in results.study.arms]
-    shared = {key: value for key, value in arms[0].items() if all(a[key] == value for a in arms)}
-    differing = [key for key in arms[0] if key not in shared]
+    keys = list(dict.fromkeys(key for of_arm in arms for key in of_arm))
+    shared = {k: arms[0][k] for k in keys if len({of_arm.get(k) for of_arm in arms}) == 1}
+    differing = [key for key in keys if key not in shared]
     content = [
         paragraph("From the configuration of the runs themselves.", "note"),
         table(
@@ -73,18 +76,30 @@ def settings_section(results: StudyResults) -> str:
         ),
     ]
     if differing:
-        rows = [
-            [arm_name(arm), *(_setting_cell(key, arm.name, of_arm[key]) for key in differing)]
-            for arm, of_arm in zip(results.study.arms, arms, strict=True)
-        ]
-        content.append(table(["differs between arms", *differing], rows))
+        content.append(_differing_settings(results.study.arms, arms, differing))
     if versions := _versions(results):
         content.append(paragraph(f"Ran with {versions}.", "note"))
     return section("settings", "Hyperparameters", *content)
 
 
+def _differing_settings(
+    arms: Sequence[Arm], settings: Sequence[dict[str, str]], keys: Sequence[str]
+) -> str:
+    """The longer side goes down the page; a setting that an arm does not have is left empty."""
+    title = "differs between arms"
+    cells = [
+        [_setting_cell(key, arm.name, of_arm.get(key, "")) for key in keys]
+        for arm, of_arm in zip(arms, settings, strict=True)
+    ]
+    if len(keys) <= len(arms):
+        rows = [[arm_name(arm), *row] for arm, row in zip(arms, cells, strict=True)]
+        return table([title, *keys], rows)
+    columns = zip(keys, zip(*cells, strict=True), strict=True)
+    return table([title, *(arm.name for arm in arms)], [[row_name(k), *col] for k, col in columns])
+
+
 def _flat_config(config: Config) -> dict[str, str]:
-    flat = {"hidden layers": " – ".join(map(_layer, TORSOS[config.torso]))}
+    flat = {"hidden layers": " – ".join(map(_layer, LAYERS[config.torso]))}
     for name, value in asdict(config).items():
         if name == "protocol":  # has its own section
             continue
