@@ -68,7 +68,7 @@ def draw_mismatch(numbers: StudyNumbers) -> Figure | None:
     ]
     if not bands:
         return None
-    figure = new_figure(13.0, 5.6 * len(bands))
+    figure = new_figure(10.0 + 3.0 * len(bands), 5.6 * len(bands))
     note_missing(figure, numbers.missing_note([utd]))
     grid = figure.subplots(2 * len(bands), 1 + len(VALUE_ROLES))
     for band, roles in enumerate(bands):
