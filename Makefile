@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-cluster slurm tools lint bench clean
+.PHONY: setup demo test test-cluster slurm tools lint bench clean
 
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -10,6 +10,8 @@ BIN := .venv/bin
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@
+
+setup: .venv/installed
 
 demo: .venv/installed
 	$(BIN)/bnmodes study run quick

@@ -293,3 +293,18 @@ def test_study_f_is_one_panel_with_a_line_at_human_level():
     assert any(list(line.get_ydata()) == [1, 1] for line in axes.lines)
     assert len(drawn["per-game"].axes) == 26
     assert {contrast.other.name for contrast in contrasts(numbers)} == {"TD3"}
+
+
+@pytest.mark.parametrize(
+    "games", [["minatar/breakout"], ["minatar/breakout", "minatar/space_invaders"]]
+)
+def test_the_legend_of_per_game_curves_stays_on_the_page(games):
+    study = STUDIES["quick"].restricted(games=games)
+    numbers = StudyNumbers(synthetic_results(study, level=lambda arm: 0.5), resamples=20)
+    figure = figures.draw_per_game(numbers, numbers.utds[0])
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    extent = legend.get_window_extent()
+    assert extent.x0 >= 0
+    assert extent.x1 <= figure.bbox.x1
+    assert len(legend.get_texts()) == 6

@@ -50,3 +50,16 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'bnmodes\[wandb\]'"):
         open_sinks(("wandb",), make_spec(), tmp_path, 0)
+
+
+@pytest.mark.parametrize("command", [["train", "c51"], ["study", "run", "quick"]])
+def test_an_unknown_account_is_refused_before_a_folder_is_made(run, tmp_path, monkeypatch, command):
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    monkeypatch.setattr("wandb.login", lambda prompt: False)
+    code, _, err = run(*command, "--sinks", "wandb", "--out", tmp_path / "x")
+    assert code == 2
+    assert (
+        err
+        == "bnmodes: wandb knows no account here: run `wandb login`, or set WANDB_MODE=offline.\n"
+    )
+    assert not (tmp_path / "x").exists()

@@ -160,6 +160,12 @@ def draw_curves(numbers: StudyNumbers) -> Figure:
     return figure
 
 
+def _legend_columns(labels: Sequence[str], figure: Figure, points: float) -> int:
+    """As many as fit side by side; a letter is 0.6 of its size wide, a handle eight letters."""
+    entry_inches = 0.6 * (max(map(len, labels)) + 8) * points / 72
+    return max(1, min(len(labels), int(figure.get_figwidth() / entry_inches)))
+
+
 @in_house_style
 def draw_per_game(numbers: StudyNumbers, utd: float) -> Figure:
     arms = numbers.arms_at(utd)
@@ -202,7 +208,7 @@ def draw_per_game(numbers: StudyNumbers, utd: float) -> Figure:
         title="; ".join(filter(None, (numbers.utd_name(utd), "mean ± standard error over seeds"))),
         title_fontsize=small + 2,
         alignment="left",
-        ncols=len(arms) if columns > 1 else 3,
+        ncols=_legend_columns([line.label for line, _ in arms], figure, small + 2),
         frameon=False,
         fontsize=small + 2,
         handlelength=3,

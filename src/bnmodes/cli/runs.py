@@ -20,7 +20,7 @@ from bnmodes.protocol import explain, explain_json
 from bnmodes.training.audit_run import audit_run
 from bnmodes.training.record import RunFolder
 from bnmodes.training.run import train
-from bnmodes.training.sinks import SinkName
+from bnmodes.training.sinks import SinkName, require_usable
 from bnmodes.training.watch import watch
 
 console = Console(soft_wrap=True, highlight=False, markup=False)
@@ -56,6 +56,7 @@ def train_command(agent: AgentName, args: list[str]) -> None:
     if not options.checkpoint_minutes > 0:
         raise UsageError(f"checkpoint-minutes is {options.checkpoint_minutes}: must be above 0.")
     options.execution.validate_here()
+    require_usable(options.sinks)
     spec = options.run.spec()
     on_atari = env_family(spec.env) == "atari"
     torch.set_num_threads(options.threads or (os.cpu_count() if on_atari else 1))

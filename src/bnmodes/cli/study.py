@@ -17,7 +17,7 @@ from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.studies.catalogue import STUDIES, find_study
 from bnmodes.studies.display import status_table
-from bnmodes.studies.estimate import estimate_seconds, memory_bytes
+from bnmodes.studies.estimate import estimate_seconds, memory_bytes, transition_bytes
 from bnmodes.studies.order import WorkerOptions
 from bnmodes.studies.results import gather, log_path, require_results, run_path
 from bnmodes.studies.schedule import run_study
@@ -26,7 +26,7 @@ from bnmodes.studies.spec import Study
 from bnmodes.training.progress import duration
 from bnmodes.training.record import RunFolder
 from bnmodes.training.run import StopRequest
-from bnmodes.training.sinks import SinkName, require_installed
+from bnmodes.training.sinks import SinkName, require_usable
 
 console = Console(soft_wrap=True, highlight=False, markup=False)
 
@@ -96,8 +96,8 @@ def study_show(args: list[str]) -> None:
             f"{cores}, evaluations not counted"
         )
     console.print(
-        f"memory {memory_bytes(study) / 1e9:.1f} GB a process at most; "
-        f"disk two or three times that for the checkpoints of a run under way"
+        f"memory {memory_bytes(study) / 1e9:.1f} GB a process at most; disk up to "
+        f"{3 * transition_bytes(study) / 1e9:.1f} GB for the checkpoints of a run under way"
     )
 
 
@@ -125,7 +125,7 @@ def study_run(args: list[str]) -> None:
     options.launch.validate(options.execution)
     if options.checkpoint_minutes < 0:
         raise UsageError(f"checkpoint-minutes is {options.checkpoint_minutes}: must be 0 or more.")
-    require_installed(options.sinks)
+    require_usable(options.sinks)
     study, stop = options.study(), StopRequest()
     minutes = options.checkpoint_minutes or (60.0 if study.is_atari else 5.0)
     workers = WorkerOptions(minutes, options.sinks, options.execution)
@@ -215,6 +215,8 @@ def study_report(args: list[str]) -> None:
     study = options.study()
     part = "" if study == find_study(study.name) else "-part"
     page = options.to or options.out / f"{study.name}{part}.html"
+    if page.suffix != ".html":
+        raise UsageError(f"--to is {page}, but the report is a page: let its name end in .html.")
     results = gather(study, options.out)
     numbers = StudyNumbers(results, allow_missing=options.allow_missing, table=options.human_table)
     write_report(numbers, page)

@@ -39,12 +39,17 @@ def estimate_seconds(study: Study) -> float:
 
 def memory_bytes(study: Study) -> int:
     """Of the largest run's transitions, and a process around them."""
+    return transition_bytes(study) + _PROCESS_BYTES
+
+
+def transition_bytes(study: Study) -> int:
+    """Of the largest run, when its memory of them is full; each checkpoint holds them."""
     largest = 0
     for game in study.games:
         games = make_env(game, 1, seed=0).spec
         configs = (arm.config(env_family(game)) for arm in study.arms)
         largest = max(largest, *(config.memory_bytes(games) for config in configs))
-    return largest + _PROCESS_BYTES
+    return largest
 
 
 def jobs_here(study: Study) -> int:

@@ -57,11 +57,16 @@ def gather(study: Study, root: Path) -> StudyResults:
         else:
             missing.append(run)
     if not rows:
-        others = sorted(path.name for path in (root / "studies").glob("*"))
-        holds = f" (it holds {', '.join(others)})" if others else ""
+        begun = sorted(path.name for path in (root / "studies").glob("*"))
+        if study.name in begun:
+            raise UsageError(
+                f"no run of study {study.name} in {root} is finished yet: go on with "
+                f"`bnmodes study run {study.name} --out {root}`."
+            )
+        holds = f" (it holds {', '.join(begun)})" if begun else ""
         raise UsageError(
-            f"{root} holds no finished run of study {study.name}{holds}: run it there first, or "
-            "give its --out."
+            f"{root} holds no run of study {study.name}{holds}: run it there first, or give its "
+            "--out."
         )
     return StudyResults(study, pl.DataFrame(rows, schema=SCHEMA), tuple(missing), root)
 

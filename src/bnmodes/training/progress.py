@@ -28,11 +28,13 @@ class Progress:
         self.total = spec.total_decisions
         self.last_return: float | None = None
         self.last_evaluation: float | None = None
+        self._decision = 0
         self._next_refresh = self._next_file = 0.0
         self._recent: deque[tuple[float, int]] = deque(maxlen=_SPEED_SAMPLES)
+        self._narrow = self.console.width < 120
         self._bar = RichProgress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
+            *(() if self._narrow else (BarColumn(bar_width=20),)),
             MofNCompleteColumn(),
             TextColumn("{task.fields[details]}"),
             console=self.console,
@@ -48,6 +50,8 @@ class Progress:
 
     def __exit__(self, *_) -> None:
         self._bar.stop()
+        if self._recent:
+            write_json(self.file, self._now(self._decision))
 
     def say(self, sentence: str) -> None:
         self.console.print(sentence, soft_wrap=True)
@@ -59,6 +63,7 @@ class Progress:
             self._bar.refresh()
 
     def update(self, decision: int) -> None:
+        self._decision = decision
         now = time.monotonic()
         if now < self._next_refresh and decision < self.total:
             return
@@ -86,13 +91,11 @@ class Progress:
         now = self._now(decision)
         if not now["decisions_per_second"]:
             return ""
-        details = [
-            f"{now['decisions_per_second']:,.0f} decisions/s",
-            f"{duration(now['seconds_left'])} left",
-        ]
+        speed, unit = f"{now['decisions_per_second']:,.0f}", "" if self._narrow else " decisions"
+        details = [f"{speed}{unit}/s", f"{duration(now['seconds_left'])} left"]
         if self.last_return is not None:
-            details.append(f"last return {self.last_return:g}")
-        if self.last_evaluation is not None:
+            details.append(f"return {self.last_return:g}")
+        if self.last_evaluation is not None and not self._narrow:
             details.append(f"evaluation {self.last_evaluation:.1f}")
         return ", ".join(details)
 

@@ -1,6 +1,7 @@
 """Copies of the metrics for TensorBoard and Weights & Biases; the run's file stays the truth."""
 
 import importlib.util
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -22,7 +23,7 @@ class Sink(Protocol):
 def open_sinks(names: Sequence[SinkName], spec: RunSpec, folder: Path, decision: int) -> list[Sink]:
     """To go on from `decision`. TensorBoard forgets what a killed run wrote after it; Weights &
     Biases keeps those rows beside their repetition."""
-    require_installed(names)
+    require_usable(names)
     makers = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}
     return [makers[name](spec, folder, decision) for name in dict.fromkeys(names)]
 
@@ -66,7 +67,14 @@ class WeightsAndBiases:
         self._run.finish()
 
 
-def require_installed(names: Sequence[SinkName]) -> None:
+def require_usable(names: Sequence[SinkName]) -> None:
     for package in names:
         if importlib.util.find_spec(package) is None:
             raise UsageError(f"{package} is not installed: pip install 'bnmodes[{package}]'.")
+    if "wandb" in names and os.environ.get("WANDB_MODE") not in ("offline", "disabled"):
+        import wandb
+
+        if not wandb.login(prompt=False):
+            raise UsageError(
+                "wandb knows no account here: run `wandb login`, or set WANDB_MODE=offline."
+            )
