@@ -152,7 +152,7 @@ def test_minatar_figures_count_decisions(games):
     assert len(grid.axes) == games
     assert grid.axes[-1].get_xlabel() == "decisions"
     assert grid.get_supylabel() == "raw return"
-    assert drawn["curves"].get_supylabel() == "IQM of score relative to C51"
+    assert drawn["curves"].get_supylabel() == "IQM of score in units of the AUC of C51"
     assert not any(map(notes, drawn.values()))
 
 

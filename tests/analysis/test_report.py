@@ -202,7 +202,7 @@ def test_it_says_what_was_asked_what_ran_and_what_is_missing(small, open_page):
     assert results.study.question in text  # with its < and & unharmed
     assert "28 of 30 declared runs are finished" in text
     assert "LN on minatar/breakout, seed 1" in text
-    assert "score relative to C51" in text
+    assert "score in units of the AUC of C51" in text
     assert "human" not in text
     tracked = page.locator("#protocols h3", has_text="BN tracked").locator("xpath=following::tr[3]")
     assert tracked.inner_text().split("\t")[3:5] == ["running", "α 0.01 (Flax 0.99)"]

@@ -167,7 +167,7 @@ def test_the_reference_arm_has_an_auc_of_one_in_each_game():
     own = reference_normalised(reference, reference, "none")
     np.testing.assert_allclose(auc(own).mean(1), [1, 1])
     assert not np.allclose(auc_with_last(own).mean(1), 1)
-    assert own.unit == "score relative to none"
+    assert own.unit == "score in units of the AUC of none"
 
     twice = reference_normalised(
         make_scores(2 * reference.values, decisions=decisions), reference, "none"

@@ -26,6 +26,7 @@ def draw_aggregates(numbers: StudyNumbers) -> Figure:
             axes.vlines(interval.point, place - 0.3, place + 0.3, color="#222222", linewidth=1.6)
         axes.set_title(name[0].upper() + name[1:], **TITLE)
         axes.tick_params(axis="y", length=0)
+        axes.use_sticky_edges = False  # a bar would keep its margin to itself
         axes.margins(x=0.08)
     panels[0].set_yticks(range(len(arms)), [line.label for line, _ in arms])
     panels[0].set_ylim(len(arms) - 0.5, -0.5)  # the first arm on top

@@ -158,7 +158,7 @@ def reference_normalised(scores: Scores, reference: Scores, name: str) -> Scores
     return replace(
         scores,
         values=scores.values / np.array(scale)[:, None, None],
-        unit=f"score relative to {name}",
+        unit=f"score in units of the AUC of {name}",
     )
 
 
