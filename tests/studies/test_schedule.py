@@ -248,8 +248,10 @@ def test_results_are_tidy_and_say_what_is_missing(undisturbed):
 
 def test_a_folder_of_another_study_or_of_something_else_is_refused(undisturbed, tmp_path):
     other = small_study(name="other", total_decisions=901)
-    with pytest.raises(UsageError, match=r"no finished run of study other.*it holds small"):
+    with pytest.raises(UsageError, match=r"no run of study other.*it holds small"):
         gather(other, undisturbed)
+    with pytest.raises(UsageError, match=r"small in .* is finished yet: go on with `bnmodes study"):
+        gather(small_study(total_decisions=901), undisturbed)
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(UsageError, match="holds other files"):
         run_here(small_study(), tmp_path)
