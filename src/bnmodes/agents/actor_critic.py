@@ -1,5 +1,5 @@
 """What TD3, XQC and MR.Q share: twin critics on rows of a declared population, a policy on the
-critic's features, their settings, and the agent around the updates."""
+critic's features, and the agent around the updates."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -13,10 +13,7 @@ from torch import Tensor
 from bnmodes.agents.actor_critic_config import ActorCriticConfig
 from bnmodes.agents.actor_critic_diagnostics import diagnose
 from bnmodes.agents.actor_critic_roles import Transitions, UpdateRows
-from bnmodes.agents.base import (
-    Means,
-    forward_as,
-)
+from bnmodes.agents.base import Means, forward_as
 from bnmodes.diagnostics import Row
 from bnmodes.envs.base import EnvSpec, Step
 from bnmodes.execution import Execution

@@ -9,12 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bnmodes.agents.base import (
-    Means,
-    forward_as,
-    linear_epsilon,
-    of_action,
-)
+from bnmodes.agents.base import Means, forward_as, linear_epsilon, of_action
 from bnmodes.agents.c51_config import C51Config
 from bnmodes.agents.diagnostic_rows import replay_batches
 from bnmodes.diagnostics import Row, measure, rows_needed

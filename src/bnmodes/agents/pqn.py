@@ -8,12 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bnmodes.agents.base import (
-    Means,
-    forward_as,
-    linear_epsilon,
-    of_action,
-)
+from bnmodes.agents.base import Means, forward_as, linear_epsilon, of_action
 from bnmodes.agents.diagnostic_rows import rollout_batches
 from bnmodes.agents.pqn_config import PQNConfig
 from bnmodes.diagnostics import Row, measure, rows_needed
