@@ -161,6 +161,7 @@ def compare(name: str, arm: str) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    torch._functorch.config.enable_autograd_cache = False  # else an earlier run's graph is unseen
     compile_as_usual = torch.compile
     torch.compile = lambda function, **settings: compile_as_usual(
         function,
