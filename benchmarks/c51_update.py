@@ -20,7 +20,7 @@ from torch import nn
 
 from bnmodes.agents.c51 import C51
 from bnmodes.agents.c51_config import c51_config
-from bnmodes.envs.base import EnvSpec, Step
+from bnmodes.envs.contract import EnvSpec, Step
 from bnmodes.execution import PLAIN, Execution, has_compiler
 
 ROUNDS = 30

@@ -11,7 +11,7 @@ import torch
 
 from bnmodes.agents.catalogue import AGENTS
 from bnmodes.envs.registry import env_family, make_env
-from bnmodes.training.spec import DiagnosticsConfig
+from bnmodes.runs.spec import DiagnosticsConfig
 
 LEARNING_STARTS = 1_100
 """More rows than diagnostics draw."""

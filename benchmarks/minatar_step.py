@@ -9,7 +9,7 @@ import time
 import numpy as np
 from minatar import Environment
 
-from bnmodes.envs.minatar import GAMES, MinAtarVector, game_seeds
+from bnmodes.envs.minatar.vector import GAMES, MinAtarVector, game_seeds
 
 NUM_ENVS = 136
 STEPS = 32

@@ -10,7 +10,7 @@ from torch import nn
 import bnmodes
 from bnmodes import Audit, audit, forward_mode
 from bnmodes.errors import UsageError
-from bnmodes.networks import NormConfig, QNetwork
+from bnmodes.networks.value import NormConfig, QNetwork
 from bnmodes.protocol import Mode
 
 MODES = {

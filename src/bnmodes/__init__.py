@@ -1,7 +1,8 @@
 """BatchNorm forward modes of value-learning agents."""
 
 from bnmodes.audit import Audit, audit
-from bnmodes.norm import BatchNorm, LayerNorm, ModedModule, forward_mode
+from bnmodes.norm.foreign import forward_mode
+from bnmodes.norm.layers import BatchNorm, LayerNorm, ModedModule
 from bnmodes.protocol import BATCH, RUNNING, Forward, Mode, Protocol, Setting, explain, preset
 
 __all__ = [

@@ -9,7 +9,7 @@ from bnmodes.agents.c51_config import C51_ARMS, c51_config
 from bnmodes.envs.probe import PROBES
 from bnmodes.envs.registry import make_env
 from bnmodes.errors import UsageError
-from bnmodes.networks import NormConfig
+from bnmodes.networks.value import NormConfig
 from bnmodes.protocol import RUNNING
 
 

@@ -14,11 +14,11 @@ import pytest
 import torch
 
 from bnmodes import execution as execution_module
-from bnmodes.envs.base import EnvSpec
+from bnmodes.envs.contract import EnvSpec
 from bnmodes.errors import UsageError
 from bnmodes.execution import Execution, has_compiler
-from bnmodes.replay import Replay
-from compiled_beside_eager import build, fill, learn
+from bnmodes.replay.ring import Replay
+from helpers.compiled_beside_eager import build, fill, learn
 
 ARMS = [
     *(("c51", "bn-tracked"), ("pqn", "bn-batch"), ("td3", "none"), ("mrq", "ln")),

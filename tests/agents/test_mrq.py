@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from actor_critic_agents import build, fill
 from bnmodes.agents.mrq import EACH_ROW_ALONE
-from bnmodes.relaxed_actions import one_hot
+from bnmodes.learning.relaxed_actions import one_hot
+from helpers.actor_critic_agents import build, fill
 
 
 def copied(network) -> list[torch.Tensor]:

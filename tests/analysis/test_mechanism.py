@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bnmodes.analysis import mechanism
-from bnmodes.analysis.figure_diagnostics import draw_mismatch, draw_representation
+from bnmodes.analysis.figures.diagnostics import draw_mismatch, draw_representation
 from bnmodes.analysis.findings import contrasts, summary
-from bnmodes.analysis.numbers import StudyNumbers
+from bnmodes.analysis.study_numbers import StudyNumbers
 from bnmodes.studies import paper
 from bnmodes.studies.quick import QUICK, QUICK_ACTOR_CRITICS
-from synthetic import _rows, minatar_study, synthetic_results
+from helpers.synthetic import _rows, minatar_study, synthetic_results
 
 GRID = np.array([40_000, 200_000, 400_000])
 # Share of greedy actions that stored moments change, whoever acts or bootstraps with them.

@@ -19,8 +19,8 @@ from bnmodes.analysis.findings import (
     false_alarms,
     summary,
 )
-from bnmodes.analysis.numbers import StudyNumbers, comparable
-from bnmodes.analysis.report import write_report
+from bnmodes.analysis.report.report import write_report
+from bnmodes.analysis.report.summary_table import summary_table
 from bnmodes.analysis.scores import auc, collect, final, normalised
 from bnmodes.analysis.statistics import (
     AGGREGATES,
@@ -31,12 +31,12 @@ from bnmodes.analysis.statistics import (
     percent_of_reference,
     probability_of_improvement,
 )
-from bnmodes.analysis.summary import summary_table
+from bnmodes.analysis.study_numbers import StudyNumbers, comparable
 from bnmodes.errors import UsageError
 from bnmodes.studies import paper
 from bnmodes.studies.quick import QUICK_ACTOR_CRITICS
 from bnmodes.studies.results import run_path
-from synthetic import STUDY_A, STUDY_B, minatar_study, synthetic_results
+from helpers.synthetic import STUDY_A, STUDY_B, minatar_study, synthetic_results
 
 RESAMPLES = 100
 MEASURES = {"auc": auc, "final": final}

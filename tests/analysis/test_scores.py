@@ -16,10 +16,10 @@ from bnmodes.analysis.scores import (
     reference_normalised,
 )
 from bnmodes.errors import UsageError
+from bnmodes.runs.spec import EvaluationConfig
 from bnmodes.studies.results import SCHEMA, StudyResults
-from bnmodes.studies.spec import Arm, Study
-from bnmodes.training.spec import EvaluationConfig
-from synthetic import minatar_study, synthetic_results
+from bnmodes.studies.study import Arm, Study
+from helpers.synthetic import minatar_study, synthetic_results
 
 ATARI = ("atari/Pong", "atari/Boxing")
 MINATAR = ("minatar/breakout", "minatar/asterix")

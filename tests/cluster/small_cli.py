@@ -2,8 +2,8 @@
 
 from bnmodes import cli
 from bnmodes.studies.catalogue import STUDIES
-from bnmodes.studies.launch_slurm import SlurmLauncher
-from small_study import small_study
+from bnmodes.studies.launch.slurm import SlurmLauncher
+from helpers.small_study import small_study
 
 if __name__ == "__main__":
     STUDIES["small"] = small_study()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from helpers.small_study import half_done, same_results, times_resumed
 from ray_cluster import ray_cluster
-from small_study import half_done, same_results, times_resumed
 from waiting import wait_for, wait_until_half_done
 
 STUDY = ("study", "run", "small", "--seeds", 0, "--launcher", "ray")
@@ -19,7 +19,9 @@ def rays_process_of(root: Path) -> int | None:
     """The process of Ray's that carries out a run which is half-done."""
     for folder in half_done(root):
         found = subprocess.run(
-            ["pgrep", "-f", f"bnmodes.studies.worker {folder.path}"], capture_output=True, text=True
+            ["pgrep", "-f", f"bnmodes.studies.launch.worker {folder.path}"],
+            capture_output=True,
+            text=True,
         )
         for worker in found.stdout.split():
             status = Path(f"/proc/{worker}/status")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from bnmodes.runs.folder import RunFolder
+from bnmodes.studies.launch.slurm_queue import job_states, queued_orders, run_states
 from bnmodes.studies.results import run_path
-from bnmodes.studies.slurm_queue import job_states, queued_orders, run_states
-from bnmodes.training.record import RunFolder
+from helpers.small_study import half_done, same_results, small_study, times_resumed
 from slurm_cluster import slurm_cluster
-from small_study import half_done, same_results, small_study, times_resumed
 from waiting import wait_for, wait_until_half_done
 
 STUDY = ("study", "run", "small", "--seeds", 0, "--launcher", "slurm", "--time", "0:30:00")

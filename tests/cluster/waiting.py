@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from small_study import half_done
+from helpers.small_study import half_done
 
 
 def wait_for(condition: Callable[[], object], command: subprocess.Popen, seconds: float = 180):

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from actor_critic_agents import build, fill, play
 from bnmodes.agents.actor_critic_roles import policy, update_rows
 from bnmodes.protocol import BATCH, RUNNING, Mode
-from bnmodes.training.checkpoint import _encode
+from bnmodes.runs.checkpoint import _encode
+from helpers.actor_critic_agents import build, fill, play
 
 XQC_ARMS = ("bn-joined", "bn-separate", "bn-running", "crossq", "crossq-renorm")
 CRITIC_LAYERS = (

@@ -13,7 +13,7 @@ from bnmodes.agents.pqn import PQN
 from bnmodes.agents.pqn_config import pqn_config
 from bnmodes.envs.registry import make_env
 from bnmodes.protocol import BATCH, RUNNING, Mode
-from bnmodes.training.checkpoint import _encode
+from bnmodes.runs.checkpoint import _encode
 
 ROLES = ("predict", "bootstrap", "act")
 

@@ -15,7 +15,7 @@ from bnmodes.diagnostics.plasticity import (
     spectrum,
     srank,
 )
-from bnmodes.optimizer import Optimizer
+from bnmodes.learning.optimizer import Optimizer
 
 
 def test_dormant_is_at_most_the_threshold_times_the_layers_mean_and_pooled_over_units():

@@ -6,7 +6,7 @@ from ale_py import roms
 
 from bnmodes.envs import atari
 from bnmodes.envs.atari import ROM_IDS, AtariVector
-from bnmodes.envs.base import Step
+from bnmodes.envs.contract import Step
 
 PAPER_GAMES = {
     "Alien",

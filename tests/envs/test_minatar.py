@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from minatar import Environment
 
-from bnmodes.envs import minatar
-from bnmodes.envs.minatar import GAMES, MinAtarVector, game_seeds
+from bnmodes.envs.minatar import vector as minatar
+from bnmodes.envs.minatar.vector import GAMES, MinAtarVector, game_seeds
 
 
 def bare_planes(env: Environment) -> np.ndarray:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from minatar import Environment
 
-from bnmodes.envs.base import Step
-from bnmodes.envs.minatar import MinAtarVector, game_seeds
+from bnmodes.envs.contract import Step
+from bnmodes.envs.minatar.vector import MinAtarVector, game_seeds
 
 GAME = "space_invaders"
 IDS = (0, 1, 3, 5)

@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bnmodes.envs.base import Step, VectorEnv
+from bnmodes.envs.contract import Step, VectorEnv
 from bnmodes.envs.registry import FAMILIES, canonical_name, env_family, list_envs, make_env
 from bnmodes.errors import UsageError
 

@@ -11,16 +11,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import small_study as small_study_module
 from bnmodes.errors import UsageError
-from bnmodes.studies.launch_local import LocalLauncher
-from bnmodes.studies.order import WorkerOptions
+from bnmodes.runs.folder import RunFolder
+from bnmodes.runs.loop import StopRequest, train
+from bnmodes.studies.launch.local import LocalLauncher
+from bnmodes.studies.launch.work_order import WorkerOptions
 from bnmodes.studies.results import gather, log_path, run_path
 from bnmodes.studies.schedule import run_study
-from bnmodes.studies.spec import Arm
-from bnmodes.training.record import RunFolder
-from bnmodes.training.run import StopRequest, train
-from small_study import half_done, same_results, small_study, times_resumed
+from bnmodes.studies.study import Arm
+from helpers import small_study as small_study_module
+from helpers.small_study import half_done, same_results, small_study, times_resumed
 
 
 def run_here(study, root):
@@ -189,7 +189,7 @@ def test_a_stop_keeps_everything_and_the_same_call_goes_on(tmp_path, undisturbed
 
 def workers_of(root: Path) -> list[int]:
     found = subprocess.run(
-        ["pgrep", "-f", f"bnmodes.studies.worker {root}"], capture_output=True, text=True
+        ["pgrep", "-f", f"bnmodes.studies.launch.worker {root}"], capture_output=True, text=True
     )
     return [int(pid) for pid in found.stdout.split()]
 

@@ -13,22 +13,22 @@ from torch import Tensor
 from bnmodes.agents.actor_critic_config import ActorCriticConfig
 from bnmodes.agents.actor_critic_diagnostics import diagnose
 from bnmodes.agents.actor_critic_roles import Transitions, UpdateRows
-from bnmodes.agents.base import Means, forward_as
+from bnmodes.agents.agent import Means, forward_as
 from bnmodes.diagnostics import Row
-from bnmodes.envs.base import EnvSpec, Step
+from bnmodes.envs.contract import EnvSpec, Step
 from bnmodes.execution import Execution
-from bnmodes.networks_actor_critic import Critic
-from bnmodes.norm import ModedModule
-from bnmodes.optimizer import Optimizer
-from bnmodes.protocol import Params, Protocol, Role
-from bnmodes.relaxed_actions import (
+from bnmodes.learning.optimizer import Optimizer
+from bnmodes.learning.relaxed_actions import (
     gaussian_noise,
     gumbel_noise,
     gumbel_softmax,
     noisy_action,
     one_hot,
 )
-from bnmodes.replay import Batch, Replay
+from bnmodes.networks.actor_critic import Critic
+from bnmodes.norm.layers import ModedModule
+from bnmodes.protocol import Params, Protocol, Role
+from bnmodes.replay.ring import Batch, Replay
 from bnmodes.streams import numpy_stream, torch_stream
 
 StateAction = tuple[Tensor, Tensor]

@@ -3,15 +3,15 @@
 import math
 from dataclasses import dataclass, replace
 
-from bnmodes.agents.base import (
+from bnmodes.agents.agent import (
     never_learns_note,
     require_above_zero,
     require_between,
     require_finite,
 )
-from bnmodes.envs.base import EnvSpec
+from bnmodes.envs.contract import EnvSpec
 from bnmodes.protocol import Protocol, Setting
-from bnmodes.replay import Replay
+from bnmodes.replay.ring import Replay
 
 
 @dataclass(frozen=True)

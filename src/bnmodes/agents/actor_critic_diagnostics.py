@@ -21,7 +21,7 @@ from bnmodes.diagnostics import (
     rounded,
     rows_needed,
 )
-from bnmodes.networks_actor_critic import named_kernels
+from bnmodes.networks.actor_critic import named_kernels
 from bnmodes.protocol import BATCH, Mode, Role
 
 

@@ -10,18 +10,18 @@ import torch
 from jaxtyping import Float, Int64, UInt8
 from torch import Tensor
 
-from bnmodes.networks_actor_critic import Critic, DenseNetwork, Encoder, Policy
-from bnmodes.norm import ModedModule
-from bnmodes.optimizer import Optimizer
-from bnmodes.protocol import Forward, Params, Role
-from bnmodes.relaxed_actions import (
+from bnmodes.learning.optimizer import Optimizer
+from bnmodes.learning.relaxed_actions import (
     gaussian_noise,
     gumbel_noise,
     gumbel_softmax,
     noisy_action,
     one_hot,
 )
-from bnmodes.replay import Replay
+from bnmodes.networks.actor_critic import Critic, DenseNetwork, Encoder, Policy
+from bnmodes.norm.layers import ModedModule
+from bnmodes.protocol import Forward, Params, Role
+from bnmodes.replay.ring import Replay
 
 Observation = UInt8[Tensor, "B C H W"]
 Transitions = tuple[Observation, Int64[Tensor, " B"], Observation]

@@ -9,19 +9,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bnmodes.agents.base import Means, forward_as, linear_epsilon, of_action
+from bnmodes.agents.agent import Means, forward_as, linear_epsilon, of_action
 from bnmodes.agents.c51_config import C51Config
 from bnmodes.agents.diagnostic_rows import replay_batches
 from bnmodes.diagnostics import Row, measure, rows_needed
-from bnmodes.envs.base import EnvSpec, Step
+from bnmodes.envs.contract import EnvSpec, Step
 from bnmodes.execution import PLAIN, Execution
-from bnmodes.networks import QNetwork
-from bnmodes.optimizer import Optimizer
-from bnmodes.projection import Projection
+from bnmodes.learning.optimizer import Optimizer
+from bnmodes.learning.projection import Projection
+from bnmodes.learning.targets import categorical_projection, cross_entropy
+from bnmodes.networks.value import QNetwork
 from bnmodes.protocol import Mode
-from bnmodes.replay import Batch, Replay
+from bnmodes.replay.ring import Batch, Replay
 from bnmodes.streams import numpy_stream, torch_stream
-from bnmodes.targets import categorical_projection, cross_entropy
 
 
 class C51:

@@ -4,18 +4,18 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from bnmodes.agents.base import (
+from bnmodes.agents.agent import (
     never_learns_note,
     require_above_zero,
     require_between,
     require_finite,
 )
-from bnmodes.envs.base import EnvSpec
+from bnmodes.envs.contract import EnvSpec
 from bnmodes.errors import UsageError
-from bnmodes.networks import NormConfig
-from bnmodes.projection import ProjectionConfig
+from bnmodes.learning.projection import ProjectionConfig
+from bnmodes.networks.value import NormConfig
 from bnmodes.protocol import Protocol, Setting, alpha, preset
-from bnmodes.replay import Replay
+from bnmodes.replay.ring import Replay
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from bnmodes.agents.base import Agent
+from bnmodes.agents.agent import Agent
 from bnmodes.agents.c51 import C51
 from bnmodes.agents.c51_config import C51Config, c51_config
 from bnmodes.agents.mrq import MRQ

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from bnmodes.diagnostics import Batches
-from bnmodes.envs.base import Observations
+from bnmodes.envs.contract import Observations
 from bnmodes.protocol import Role
-from bnmodes.replay import Replay
+from bnmodes.replay.ring import Replay
 
 
 def replay_batches(

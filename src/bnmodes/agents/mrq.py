@@ -17,28 +17,28 @@ from torch import Tensor
 
 from bnmodes.agents.actor_critic import ActorCritic
 from bnmodes.agents.actor_critic_roles import Transitions
-from bnmodes.agents.base import Means
+from bnmodes.agents.agent import Means
 from bnmodes.agents.mrq_config import MRQConfig
-from bnmodes.envs.base import EnvSpec, Step
+from bnmodes.envs.contract import EnvSpec, Step
 from bnmodes.execution import PLAIN, Execution
-from bnmodes.networks_actor_critic import (
+from bnmodes.learning.optimizer import Optimizer
+from bnmodes.learning.relaxed_actions import one_hot
+from bnmodes.learning.reward_scale import mean_absolute_reward
+from bnmodes.learning.targets import cross_entropy
+from bnmodes.learning.two_hot import TwoHot
+from bnmodes.networks.actor_critic import (
     Critic,
     DenseNetwork,
     Encoder,
     dense_row_norm,
     initialise,
 )
-from bnmodes.networks_mrq import EmbeddedHeads, ModelHead, StateActionEmbedding
-from bnmodes.optimizer import Optimizer
-from bnmodes.priorities import Priorities
+from bnmodes.networks.mrq import EmbeddedHeads, ModelHead, StateActionEmbedding
 from bnmodes.protocol import Mode
-from bnmodes.relaxed_actions import one_hot
-from bnmodes.replay import Index
-from bnmodes.replay_sequences import Sequences, gather_sequences, n_step_return, shifted
-from bnmodes.reward_scale import mean_absolute_reward
+from bnmodes.replay.priorities import Priorities
+from bnmodes.replay.ring import Index
+from bnmodes.replay.sequences import Sequences, gather_sequences, n_step_return, shifted
 from bnmodes.streams import torch_stream
-from bnmodes.targets import cross_entropy
-from bnmodes.two_hot import TwoHot
 
 EACH_ROW_ALONE = Mode(statistics="none")
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from bnmodes.agents.actor_critic_config import ActorCriticConfig
-from bnmodes.agents.base import require_above_zero, require_between
-from bnmodes.envs.base import EnvSpec
+from bnmodes.agents.agent import require_above_zero, require_between
+from bnmodes.envs.contract import EnvSpec
 from bnmodes.errors import UsageError
 from bnmodes.protocol import Protocol, preset
 

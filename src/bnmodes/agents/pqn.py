@@ -8,17 +8,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bnmodes.agents.base import Means, forward_as, linear_epsilon, of_action
+from bnmodes.agents.agent import Means, forward_as, linear_epsilon, of_action
 from bnmodes.agents.diagnostic_rows import rollout_batches
 from bnmodes.agents.pqn_config import PQNConfig
 from bnmodes.diagnostics import Row, measure, rows_needed
-from bnmodes.envs.base import EnvSpec, Step
+from bnmodes.envs.contract import EnvSpec, Step
 from bnmodes.execution import PLAIN, Execution
-from bnmodes.networks import QNetwork
-from bnmodes.optimizer import Optimizer
+from bnmodes.learning.optimizer import Optimizer
+from bnmodes.learning.targets import HLGauss, cross_entropy, q_lambda
+from bnmodes.networks.value import QNetwork
 from bnmodes.protocol import Role
 from bnmodes.streams import numpy_stream, torch_stream
-from bnmodes.targets import HLGauss, cross_entropy, q_lambda
 
 
 class PQN:

@@ -4,14 +4,14 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from bnmodes.agents.base import (
+from bnmodes.agents.agent import (
     require_above_zero,
     require_between,
     require_finite,
 )
-from bnmodes.envs.base import EnvSpec
+from bnmodes.envs.contract import EnvSpec
 from bnmodes.errors import UsageError
-from bnmodes.networks import NormConfig
+from bnmodes.networks.value import NormConfig
 from bnmodes.protocol import Protocol, Setting, alpha, preset
 
 

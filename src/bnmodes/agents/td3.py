@@ -9,13 +9,13 @@ from torch import Tensor
 
 from bnmodes.agents.actor_critic import ActorCritic, move_towards
 from bnmodes.agents.td3_config import TD3Config
-from bnmodes.envs.base import EnvSpec
+from bnmodes.envs.contract import EnvSpec
 from bnmodes.execution import PLAIN, Execution
-from bnmodes.networks_actor_critic import Critic, DenseNetwork, Encoder, TwinHeads, initialise
-from bnmodes.optimizer import Optimizer
-from bnmodes.relaxed_actions import one_hot
-from bnmodes.replay import Batch
-from bnmodes.reward_scale import mean_absolute_reward
+from bnmodes.learning.optimizer import Optimizer
+from bnmodes.learning.relaxed_actions import one_hot
+from bnmodes.learning.reward_scale import mean_absolute_reward
+from bnmodes.networks.actor_critic import Critic, DenseNetwork, Encoder, TwinHeads, initialise
+from bnmodes.replay.ring import Batch
 from bnmodes.streams import torch_stream
 
 

@@ -14,18 +14,18 @@ from torch import Tensor
 
 from bnmodes.agents.actor_critic import ActorCritic, move_towards
 from bnmodes.agents.xqc_config import XQCConfig
-from bnmodes.envs.base import EnvSpec, Step
+from bnmodes.envs.contract import EnvSpec, Step
 from bnmodes.execution import PLAIN, Execution
-from bnmodes.networks_actor_critic import Critic, DenseNetwork, Encoder, TwinHeads, initialise
-from bnmodes.norm import BatchNorm
-from bnmodes.optimizer import Optimizer
-from bnmodes.projection import Projection
-from bnmodes.relaxed_actions import one_hot
-from bnmodes.renorm import BatchRenorm
-from bnmodes.replay import Batch
-from bnmodes.reward_scale import ReturnScale
+from bnmodes.learning.optimizer import Optimizer
+from bnmodes.learning.projection import Projection
+from bnmodes.learning.relaxed_actions import one_hot
+from bnmodes.learning.reward_scale import ReturnScale
+from bnmodes.learning.targets import categorical_projection, cross_entropy
+from bnmodes.networks.actor_critic import Critic, DenseNetwork, Encoder, TwinHeads, initialise
+from bnmodes.norm.layers import BatchNorm
+from bnmodes.norm.renorm import BatchRenorm
+from bnmodes.replay.ring import Batch
 from bnmodes.streams import torch_stream
-from bnmodes.targets import categorical_projection, cross_entropy
 
 
 class XQC(ActorCritic):

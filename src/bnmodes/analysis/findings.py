@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from bnmodes.analysis import mechanism
-from bnmodes.analysis.numbers import MEASURE_NAMES, MEASURES, StudyNumbers, short_name
 from bnmodes.analysis.statistics import Interval
-from bnmodes.studies.spec import Arm
+from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers, short_name
+from bnmodes.studies.study import Arm
 
 ABOVE = "above"
 BELOW = "below"

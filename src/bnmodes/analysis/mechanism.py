@@ -11,11 +11,11 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from bnmodes.analysis.numbers import StudyNumbers
 from bnmodes.analysis.scores import placed
 from bnmodes.analysis.statistics import Band, curve, mean
+from bnmodes.analysis.study_numbers import StudyNumbers
 from bnmodes.envs.registry import canonical_name
-from bnmodes.studies.spec import Arm
+from bnmodes.studies.study import Arm
 
 VALUE_ROLES = ("predict", "bootstrap", "act")
 POLICY_ROLES = ("improve", "improve_critic", "bootstrap_actor")

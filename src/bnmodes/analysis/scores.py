@@ -14,7 +14,7 @@ from bnmodes.envs.atari import STICKY
 from bnmodes.envs.registry import canonical_name
 from bnmodes.errors import UsageError
 from bnmodes.studies.results import StudyResults
-from bnmodes.studies.spec import StudyRun
+from bnmodes.studies.study import StudyRun
 
 HumanTable = Literal["wang2016", "mnih2015"]
 

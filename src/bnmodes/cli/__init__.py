@@ -8,7 +8,7 @@ from functools import partial
 
 from bnmodes.cli import runs, study
 from bnmodes.errors import UsageError
-from bnmodes.training.run import Stopped
+from bnmodes.runs.loop import Stopped
 
 TRAIN = (
     ("c51", "train C51; the same command again goes on with a stopped run"),

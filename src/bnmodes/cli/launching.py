@@ -8,10 +8,10 @@ from typing import Literal
 from bnmodes.errors import UsageError
 from bnmodes.execution import Execution
 from bnmodes.studies.estimate import jobs_here, memory_bytes
-from bnmodes.studies.launch import Launcher, require_engine
-from bnmodes.studies.launch_local import LocalLauncher
-from bnmodes.studies.order import WorkerOptions
-from bnmodes.studies.spec import Study
+from bnmodes.studies.launch.launcher import Launcher, require_engine
+from bnmodes.studies.launch.local import LocalLauncher
+from bnmodes.studies.launch.work_order import WorkerOptions
+from bnmodes.studies.study import Study
 
 _BELONGS_TO = {
     "partition": ("slurm",),
@@ -89,7 +89,7 @@ class LaunchOptions:
 
     def _open_slurm(self, study: Study, root: Path, options: WorkerOptions) -> Launcher:
         require_engine("submitit", "slurm")
-        from bnmodes.studies.launch_slurm import ARRAY_JOBS, JobRequest, SlurmLauncher
+        from bnmodes.studies.launch.slurm import ARRAY_JOBS, JobRequest, SlurmLauncher
 
         request = JobRequest(
             time_minutes=minutes_of(self.time),
@@ -102,7 +102,7 @@ class LaunchOptions:
 
     def _open_ray(self, study: Study, options: WorkerOptions) -> Launcher:
         require_engine("ray", "ray")
-        from bnmodes.studies.launch_ray import RayLauncher, TaskRequest
+        from bnmodes.studies.launch.ray import RayLauncher, TaskRequest
 
         request = TaskRequest(self._memory_gb(study), self.gpus_per_job / self.runs_per_job)
         return RayLauncher(self.address, self.jobs or len(study.runs), request, options)

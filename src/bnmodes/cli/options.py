@@ -15,7 +15,7 @@ from bnmodes.agents.xqc_config import XQC_ARMS, XQCConfig, xqc_config
 from bnmodes.envs.registry import canonical_name, env_family
 from bnmodes.errors import UsageError
 from bnmodes.protocol import alpha
-from bnmodes.training.spec import DiagnosticsConfig, EvaluationConfig, RunSpec
+from bnmodes.runs.spec import DiagnosticsConfig, EvaluationConfig, RunSpec
 
 CHANGED = "-changed"
 """Ends the label of an arm whose defining options were overridden: it is no longer that arm."""

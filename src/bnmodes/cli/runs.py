@@ -17,11 +17,11 @@ from bnmodes.envs.registry import env_family, list_envs
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.protocol import explain, explain_json
-from bnmodes.training.audit_run import audit_run
-from bnmodes.training.record import RunFolder
-from bnmodes.training.run import train
-from bnmodes.training.sinks import SinkName, require_usable
-from bnmodes.training.watch import watch
+from bnmodes.runs.audit import audit_run
+from bnmodes.runs.folder import RunFolder
+from bnmodes.runs.loop import train
+from bnmodes.runs.sinks import SinkName, require_usable
+from bnmodes.runs.watch import watch
 
 console = Console(soft_wrap=True, highlight=False, markup=False)
 
@@ -198,7 +198,7 @@ class Plot:
 
 
 def plot(args: list[str]) -> None:
-    from bnmodes.analysis.run_curve import learning_curve  # here: matplotlib takes a second
+    from bnmodes.analysis.figures.run_curve import learning_curve  # here: matplotlib takes a second
 
     options = parse(Plot, args, "bnmodes plot")
     learning_curve([RunFolder(path) for path in options.runs], options.to)

@@ -15,18 +15,18 @@ from bnmodes.cli.launching import LaunchOptions
 from bnmodes.cli.options import parse
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
+from bnmodes.runs.folder import RunFolder
+from bnmodes.runs.loop import StopRequest
+from bnmodes.runs.progress import duration
+from bnmodes.runs.sinks import SinkName, require_usable
 from bnmodes.studies.catalogue import STUDIES, find_study
 from bnmodes.studies.display import status_table
 from bnmodes.studies.estimate import estimate_seconds, memory_bytes, transition_bytes
-from bnmodes.studies.order import WorkerOptions
+from bnmodes.studies.launch.slurm_queue import run_states
+from bnmodes.studies.launch.work_order import WorkerOptions
 from bnmodes.studies.results import gather, log_path, require_results, run_path
 from bnmodes.studies.schedule import run_study
-from bnmodes.studies.slurm_queue import run_states
-from bnmodes.studies.spec import Study
-from bnmodes.training.progress import duration
-from bnmodes.training.record import RunFolder
-from bnmodes.training.run import StopRequest
-from bnmodes.training.sinks import SinkName, require_usable
+from bnmodes.studies.study import Study
 
 console = Console(soft_wrap=True, highlight=False, markup=False)
 
@@ -207,9 +207,9 @@ class Report(Choice):
 
 def study_report(args: list[str]) -> None:
     from bnmodes.analysis.findings import contrasts, summary  # here: matplotlib takes a second
-    from bnmodes.analysis.numbers import StudyNumbers
-    from bnmodes.analysis.report import write_report
-    from bnmodes.analysis.summary import summary_table
+    from bnmodes.analysis.report.report import write_report
+    from bnmodes.analysis.report.summary_table import summary_table
+    from bnmodes.analysis.study_numbers import StudyNumbers
 
     options = parse(Report, args, "bnmodes study report")
     study = options.study()

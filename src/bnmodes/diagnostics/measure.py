@@ -10,9 +10,9 @@ from torch import Tensor
 from bnmodes.diagnostics import mismatch, plasticity
 from bnmodes.diagnostics.passes import Pass, RoleForward, passes
 from bnmodes.diagnostics.readout import Readout, ValuesOfActions
-from bnmodes.networks import QNetwork
-from bnmodes.networks_actor_critic import DenseNetwork
-from bnmodes.optimizer import Optimizer
+from bnmodes.learning.optimizer import Optimizer
+from bnmodes.networks.actor_critic import DenseNetwork
+from bnmodes.networks.value import QNetwork
 from bnmodes.protocol import Params, Protocol, Role
 
 Batches = UInt8[Tensor, "batches rows channels height width"]

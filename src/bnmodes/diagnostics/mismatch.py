@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from bnmodes.norm import StoredVariance
+from bnmodes.norm.layers import StoredVariance
 
 SPLITS = 8
 """Random pairs of batches that a noise floor is the mean of."""

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from bnmodes.diagnostics.mismatch import Moments, RowMoments, row_moments
 from bnmodes.diagnostics.readout import Readout
-from bnmodes.networks import HiddenLayer, Trace
-from bnmodes.norm import BatchNorm, StoredVariance
+from bnmodes.networks.value import HiddenLayer, Trace
+from bnmodes.norm.layers import BatchNorm, StoredVariance
 from bnmodes.protocol import BATCH, RUNNING, Mode
 
 Rows = Tensor | tuple[Tensor, ...]

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from bnmodes.optimizer import Optimizer
+from bnmodes.learning.optimizer import Optimizer
 
 DORMANT_THRESHOLDS = (0.0, 0.025, 0.1)
 SRANK_DELTA = 0.01

@@ -16,7 +16,7 @@ from ale_py import roms
 from ale_py.vector_env import AtariVectorEnv
 from jaxtyping import Int64, UInt8
 
-from bnmodes.envs.base import EnvSpec, Observations, Picture, Step
+from bnmodes.envs.contract import EnvSpec, Observations, Picture, Step
 from bnmodes.streams import numpy_stream
 
 MAX_FRAMES = 108_000

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int64, UInt8
 
-from bnmodes.envs.base import EnvSpec, Observations, Picture, Step
+from bnmodes.envs.contract import EnvSpec, Observations, Picture, Step
 from bnmodes.streams import numpy_stream
 
 END = -1

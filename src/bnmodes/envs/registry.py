@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 import torch
 
-from bnmodes.envs import atari, minatar, probe
+from bnmodes.envs import atari, probe
 from bnmodes.envs.atari import AtariVector
-from bnmodes.envs.base import VectorEnv
-from bnmodes.envs.minatar import MinAtarVector
+from bnmodes.envs.contract import VectorEnv
+from bnmodes.envs.minatar import vector as minatar
+from bnmodes.envs.minatar.vector import MinAtarVector
 from bnmodes.envs.probe import ProbeVector
 from bnmodes.errors import UsageError
 

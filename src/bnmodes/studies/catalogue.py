@@ -4,7 +4,7 @@ import difflib
 
 from bnmodes.errors import UsageError
 from bnmodes.studies import paper, quick
-from bnmodes.studies.spec import Study
+from bnmodes.studies.study import Study
 
 STUDIES = {study.name: study for study in (*quick.STUDIES, *paper.STUDIES)}
 

@@ -13,10 +13,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from bnmodes.runs.folder import RunFolder
+from bnmodes.runs.progress import duration
 from bnmodes.studies.results import run_path
-from bnmodes.studies.spec import Study, StudyRun
-from bnmodes.training.progress import duration
-from bnmodes.training.record import RunFolder
+from bnmodes.studies.study import Study, StudyRun
 
 if TYPE_CHECKING:
     from bnmodes.studies.schedule import Book

@@ -8,8 +8,8 @@ import torch
 
 from bnmodes.agents.catalogue import AGENTS
 from bnmodes.envs.registry import env_family, make_env
-from bnmodes.studies.spec import Study
-from bnmodes.training.spec import RunSpec
+from bnmodes.runs.spec import RunSpec
+from bnmodes.studies.study import Study
 
 _WARM_UP_SECONDS = 0.3
 _MEASURE_SECONDS = 1.0

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from bnmodes.envs.atari import STICKY
-from bnmodes.studies.spec import Arm, Study
-from bnmodes.training.spec import EvaluationConfig
+from bnmodes.runs.spec import EvaluationConfig
+from bnmodes.studies.study import Arm, Study
 
 ATARI_26 = tuple(
     f"atari/{game}"

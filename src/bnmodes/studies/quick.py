@@ -1,7 +1,7 @@
 """Studies that fit a laptop."""
 
-from bnmodes.studies.spec import Arm, Study
-from bnmodes.training.spec import EvaluationConfig
+from bnmodes.runs.spec import EvaluationConfig
+from bnmodes.studies.study import Arm, Study
 
 QUICK = Study(
     name="quick",

@@ -7,8 +7,8 @@ import polars as pl
 
 from bnmodes.envs.registry import canonical_name
 from bnmodes.errors import UsageError
-from bnmodes.studies.spec import Study, StudyRun
-from bnmodes.training.record import RunFolder, numbers
+from bnmodes.runs.folder import RunFolder, numbers
+from bnmodes.studies.study import Study, StudyRun
 
 SCHEMA = {
     "study": pl.String,

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bnmodes.errors import UsageError
+from bnmodes.runs.folder import RunFolder
+from bnmodes.runs.loop import StopRequest
 from bnmodes.studies.display import Display
-from bnmodes.studies.launch import Launcher
+from bnmodes.studies.launch.launcher import Launcher
 from bnmodes.studies.results import log_path, run_path
-from bnmodes.studies.spec import Study, StudyRun
-from bnmodes.training.record import RunFolder
-from bnmodes.training.run import StopRequest
+from bnmodes.studies.study import Study, StudyRun
 
 TRIES = 2
 

@@ -1,0 +1,167 @@
+"""The part of a study's report that says what ran: protocols, settings, and the runs' files."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from html import escape
+from pathlib import Path
+from urllib.parse import quote
+
+from bnmodes.agents.catalogue import Config
+from bnmodes.analysis.figures.style import arm_style
+from bnmodes.analysis.report.page import folded, paragraph, row_name, section, table, text_cell
+from bnmodes.networks.actor_critic import LAYERS
+from bnmodes.networks.value import Conv
+from bnmodes.protocol import as_table
+from bnmodes.runs.folder import RunFolder
+from bnmodes.studies.results import StudyResults, run_path
+from bnmodes.studies.study import Arm, StudyRun
+
+
+def arm_name(arm: Arm) -> str:
+    """The first cell of an arm's row, with the arm's colour."""
+    return row_name(arm.name, arm_style(arm.base).colour)
+
+
+def _configs(results: StudyResults) -> dict[str, Config]:
+    """A run's folder is named by the hash of its specification, so this is what ran in it."""
+    return {run.arm: run.spec.config for run in reversed(results.study.runs)}
+
+
+def protocols_section(results: StudyResults) -> str:
+    alike: dict[str, list[str]] = {}
+    configs = _configs(results)
+    for arm in results.study.arms:
+        config = configs[arm.name]
+        declared = as_table(config.protocol, config.setting(results.study.evaluation.episodes))
+        alike.setdefault(json.dumps(declared), []).append(arm.name)
+    content = []
+    for described, names in alike.items():
+        declared = json.loads(described)
+        rows = [
+            [
+                row_name(role),
+                text_cell(forward["params"]),
+                text_cell(f"{forward['rows']} × {forward['population']}"),
+                text_cell(forward["statistics"]),
+                text_cell(_weight(forward["track"])),
+                text_cell(_weight(forward["update"])),
+            ]
+            for role, forward in declared.items()
+        ]
+        header = ["role", "parameters", "rows", "statistics", "discarded pass first", "writes"]
+        content.append(f"<h3>{escape(', '.join(names))}</h3>")
+        content.append(table(header, rows))
+    notes = {note: None for config in configs.values() for note in config.notes()}
+    content += [paragraph(note, "note") for note in notes]
+    return section("protocols", "Protocol of each arm", *content)
+
+
+def _weight(alpha: float | None) -> str:
+    return "nothing" if alpha is None else f"α {alpha:g} (Flax {1 - alpha:g})"
+
+
+def settings_section(results: StudyResults) -> str:
+    flat = {name: _flat_config(config) for name, config in _configs(results).items()}
+    arms = [flat[arm.name] for arm in results.study.arms]
+    keys = list(dict.fromkeys(key for of_arm in arms for key in of_arm))
+    shared = {k: arms[0][k] for k in keys if len({of_arm.get(k) for of_arm in arms}) == 1}
+    differing = [key for key in keys if key not in shared]
+    content = [
+        paragraph("From the configuration of the runs themselves.", "note"),
+        table(
+            ["the same in every arm", "value"],
+            [[row_name(key), _setting_cell(key, "every arm", shared[key])] for key in shared],
+        ),
+    ]
+    if differing:
+        content.append(_differing_settings(results.study.arms, arms, differing))
+    if versions := _versions(results):
+        content.append(paragraph(f"Ran with {versions}.", "note"))
+    return section("settings", "Hyperparameters", *content)
+
+
+def _differing_settings(
+    arms: Sequence[Arm], settings: Sequence[dict[str, str]], keys: Sequence[str]
+) -> str:
+    """The longer side goes down the page; a setting that an arm does not have is left empty."""
+    title = "differs between arms"
+    cells = [
+        [_setting_cell(key, arm.name, of_arm.get(key, "")) for key in keys]
+        for arm, of_arm in zip(arms, settings, strict=True)
+    ]
+    if len(keys) <= len(arms):
+        rows = [[arm_name(arm), *row] for arm, row in zip(arms, cells, strict=True)]
+        return table([title, *keys], rows)
+    columns = zip(keys, zip(*cells, strict=True), strict=True)
+    return table([title, *(arm.name for arm in arms)], [[row_name(k), *col] for k, col in columns])
+
+
+def _flat_config(config: Config) -> dict[str, str]:
+    flat = {"hidden layers": " – ".join(map(_layer, LAYERS[config.torso]))}
+    for name, value in asdict(config).items():
+        if name == "protocol":  # has its own section
+            continue
+        inner = value.items() if isinstance(value, dict) else ()
+        flat |= {f"{name}: {key}".replace("_", " "): _plain(item) for key, item in inner}
+        if not inner:
+            flat[name.replace("_", " ")] = _plain(value)
+    return flat
+
+
+def _layer(layer) -> str:
+    if isinstance(layer, Conv):
+        return f"conv {layer.channels}×{layer.kernel}×{layer.kernel}/{layer.stride}"
+    return f"dense {layer.units}"
+
+
+def _plain(value) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:g}".replace("-", "−") if isinstance(value, float) else str(value)
+
+
+def _setting_cell(key: str, arm: str, value: str) -> str:
+    where = f'data-setting="{escape(key)}" data-arm="{escape(arm)}"'
+    return f'<td class="n" {where}>{escape(value)}</td>'
+
+
+def _versions(results: StudyResults) -> str:
+    found = set()
+    for run in results.study.runs:
+        folder = RunFolder(run_path(results.root, run))
+        if folder.finished:
+            versions = folder.versions()
+            found.add(", ".join(f"{name} {version}" for name, version in versions.items()))
+    return "; and with ".join(sorted(found))
+
+
+def runs_section(results: StudyResults, path: Path) -> str:
+    missing = {(run.arm, run.game, run.seed) for run in results.missing}
+    by_place = {(run.arm, run.game, run.seed): run for run in results.study.runs}
+    content = [paragraph("Each run's folder, and its metrics as JSON lines.", "note")]
+    for arm in results.study.arms:
+        rows = [
+            [
+                row_name(game),
+                *(
+                    "<td>missing</td>"
+                    if (arm.name, game, seed) in missing
+                    else _links(results.root, by_place[arm.name, game, seed], path)
+                    for seed in results.study.seeds
+                ),
+            ]
+            for game in results.study.games
+        ]
+        header = ["game", *(f"seed {seed}" for seed in results.study.seeds)]
+        content.append(folded(arm.name, table(header, rows)))
+    return section("runs", "Runs", *content)
+
+
+def _links(root: Path, run: StudyRun, page_path: Path) -> str:
+    folder = quote(Path(os.path.relpath(run_path(root, run), page_path.parent)).as_posix())
+    name = run.spec.content_hash
+    return f'<td><a href="{folder}/">{name}</a> · <a href="{folder}/metrics.jsonl">metrics</a></td>'

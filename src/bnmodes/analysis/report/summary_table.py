@@ -1,0 +1,41 @@
+"""A study's result for the terminal: a row per arm, and what the data show."""
+
+import numpy as np
+from rich.table import Table
+
+from bnmodes.analysis.figures.style import game_title
+from bnmodes.analysis.statistics import Interval
+from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
+
+_GAMES = 3
+"""Most games that get a column of raw returns."""
+
+
+def summary_table(numbers: StudyNumbers) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.caption = "Mean returns; IQMs with 95% intervals from resampled seeds."
+    table.caption_justify = "left"
+    table.add_column("arm", no_wrap=True)
+    games = numbers.raw(numbers.arms[0]).games
+    for game in games if len(games) <= _GAMES else ():
+        title = f"{game_title(game)}\n{' / '.join(MEASURES)}"
+        table.add_column(title, justify="right", no_wrap=True)
+    for measure, name in MEASURE_NAMES.items():
+        table.add_column(f"{name} IQM\n{_unit(numbers, measure)}", justify="right", no_wrap=True)
+    for arm in numbers.arms:
+        means = np.array([np.nanmean(of(numbers.raw(arm)), axis=-1) for of in MEASURES.values()])
+        returns = [" / ".join(f"{mean:.1f}" for mean in of_game) for of_game in means.T]
+        scores = [_written(numbers.relative(arm, measure)) for measure in MEASURES]
+        table.add_row(arm.name, *(returns if len(games) <= _GAMES else ()), *scores)
+    return table
+
+
+def _unit(numbers: StudyNumbers, measure: str) -> str:
+    if numbers.reference_point(measure) is None:
+        return numbers.unit
+    return f"% of {numbers.reference.name}"
+
+
+def _written(interval: Interval) -> str:
+    digits = 0 if abs(interval.point) >= 10 else 2
+    return f"{interval.point:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"

@@ -1,0 +1,1 @@
+"""MinAtar games as a vector of environments."""

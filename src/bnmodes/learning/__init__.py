@@ -1,0 +1,1 @@
+"""Parts of an update: targets, optimizer, weight projection, reward scale, relaxed actions."""

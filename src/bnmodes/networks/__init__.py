@@ -1,0 +1,1 @@
+"""Networks of the agents: torsos, heads, encoders."""

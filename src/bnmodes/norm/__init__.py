@@ -1,0 +1,1 @@
+"""Normalisation layers whose forward mode is an argument, and the same modes for other modules."""

@@ -1,0 +1,1 @@
+"""Replay memory: the ring of transitions, priorities, sub-trajectories."""

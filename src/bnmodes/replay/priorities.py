@@ -1,0 +1,66 @@
+"""Which transitions are drawn how often: LAP, prioritised replay without importance weights.
+
+A transition is drawn in proportion to max(1, |δ|)^0.4. The floor of 1 is where its Huber loss turns
+from square to linear: below it all are drawn alike, which is what makes weights unnecessary.
+"""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from bnmodes.replay.ring import Index, Replay
+
+EXPONENT = 0.4
+FLOOR = 1.0
+
+
+class Priorities:
+    """One number for each place of the replay's rings; 0 where no transition is held."""
+
+    def __init__(self, replay: Replay):
+        self.replay = replay
+        self.values = np.zeros(replay.action.shape, np.float32)
+        self.largest = FLOOR**EXPONENT
+        """Ever given; a new transition gets it, so that each is soon learnt from."""
+        self._oldest = replay.oldest.copy()
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def nbytes(self) -> int:
+        return self.values.nbytes
+
+    def added(self) -> None:
+        """After each `Replay.add`: the new transitions come, and those no longer held go."""
+        for lane in np.flatnonzero(self.replay.oldest > self._oldest):
+            gone = np.arange(self._oldest[lane], self.replay.oldest[lane])
+            self.values[gone % len(self), lane] = 0
+        self._oldest[:] = self.replay.oldest
+        newest = self.replay.made - 1
+        self.values[newest % len(self)] = np.where(newest >= self._oldest, self.largest, 0)
+
+    def sample(self, batch_size: int, rng: np.random.Generator) -> tuple[Index, Index]:
+        """Lanes and transitions, in proportion to their priority, with replacement."""
+        made = self.replay.made
+        ends = np.cumsum(self.values[:made], dtype=np.float64)
+        drawn = np.searchsorted(ends, rng.random(batch_size) * ends[-1], side="right")
+        place, lane = np.divmod(drawn, self.values.shape[1])
+        return lane, made - 1 - (made - 1 - place) % len(self)
+
+    def update(self, lane: Index, transition: Index, td_error: Float[np.ndarray, " batch"]) -> None:
+        # A network that diverged must not make the whole sampling undefined.
+        known = np.where(np.isfinite(td_error), td_error, FLOOR)
+        priority = np.maximum(known, FLOOR) ** EXPONENT
+        self.values[transition % len(self), lane] = priority
+        self.largest = max(self.largest, float(priority.max()))
+
+    def state(self) -> dict[str, Any]:
+        return {"values": self.values[: self.replay.made], "largest": self.largest}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """After the replay's own."""
+        self.values[: len(state["values"])] = state["values"]
+        self.largest = state["largest"]
+        self._oldest[:] = self.replay.oldest

@@ -1,0 +1,305 @@
+"""From a specification to a finished run: the one loop for every agent and every game."""
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from bnmodes.agents.agent import Agent
+from bnmodes.agents.catalogue import AGENTS
+from bnmodes.envs.contract import VectorEnv
+from bnmodes.envs.registry import canonical_name, make_env
+from bnmodes.errors import UsageError
+from bnmodes.execution import PLAIN, Execution
+from bnmodes.streams import numpy_stream
+from bnmodes.runs import checkpoint
+from bnmodes.runs.evaluate import play_games
+from bnmodes.runs.progress import Progress
+from bnmodes.runs.folder import RunFolder
+from bnmodes.runs.sinks import SinkName, open_sinks
+from bnmodes.runs.spec import RunSpec
+
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2)
+
+
+class Stopped(Exception):
+    """The run was asked to stop; it has kept a checkpoint."""
+
+    def __init__(self, decision: int):
+        super().__init__(decision)
+        self.decision = decision
+
+
+@dataclass
+class StopRequest:
+    """Set by Ctrl-C, a termination signal, a closed terminal, or SIGUSR2, with which a batch system
+    says that a job's time is nearly over; looked at between decisions."""
+
+    requested: bool = False
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        def request(signum, frame):
+            if self.requested and signum == signal.SIGINT:
+                raise KeyboardInterrupt  # a second Ctrl-C does not wait for the checkpoint
+            self.requested = True
+
+        before = {s: signal.signal(s, request) for s in _STOP_SIGNALS}
+        try:
+            yield
+        finally:
+            for signum, handler in before.items():
+                signal.signal(signum, handler)
+
+
+def build_agent(spec: RunSpec, env: VectorEnv, execution: Execution = PLAIN) -> Agent:
+    build = AGENTS[spec.agent].build
+    return build(spec.config, env.spec, spec.seed, spec.total_decisions, execution)
+
+
+def make_evaluation_env(spec: RunSpec, decision: int) -> VectorEnv:
+    """New at each evaluation and seeded by its decision, so that there is nothing to resume."""
+    seed = int(numpy_stream(spec.seed, "evaluation games", decision).integers(2**31 - 1000))
+    return make_env(spec.env, spec.evaluation.episodes, seed)
+
+
+@dataclass
+class Loop:
+    """A run in motion; everything that its next decision depends on is in `state`."""
+
+    spec: RunSpec
+    folder: RunFolder
+    progress: Progress
+    sink_names: tuple[SinkName, ...] = ()
+    execution: Execution = PLAIN
+    stop: StopRequest = field(default_factory=StopRequest)
+    decision: int = 0
+    evaluations_done: int = 0
+    resumes: int = 0
+
+    def __post_init__(self):
+        self.num_envs = self.spec.config.num_envs
+        self.evaluation_grid = self.spec.evaluation.grid(self.spec.total_decisions)
+        self.returns = np.zeros(self.spec.config.env_rows)
+        self.finished_returns: list[float] = []
+        self.finished_tests: list[float] = []
+
+    def start(self) -> None:
+        """From the newest checkpoint, or from the beginning."""
+        loaded = checkpoint.load(self.folder.path, discard_damaged=True)
+        state = loaded.tree if loaded else None
+        for note in loaded.notes if loaded else []:
+            self.progress.say(note)
+        self.resumes = state["resumes"] + 1 if state else 0
+        seed = numpy_stream(self.spec.seed, "games", self.resumes).integers(2**31 - 1000)
+        decision = state["decision"] if state else 0
+        self.sinks = open_sinks(self.sink_names, self.spec, self.folder.path, decision)
+        self.env = make_env(self.spec.env, self.spec.config.env_rows, int(seed))
+        self.agent = build_agent(self.spec, self.env, self.execution)
+        if state is None:
+            self.folder.rewind_metrics(0)
+            self.obs = self.env.reset()
+            self.agent.begin(self.obs)
+            return
+        self.progress.say(f"going on from decision {state['decision']:,}")
+        self.folder.rewind_metrics(state["metrics_bytes"])
+        self.load_state(state)
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        self.decision = state["decision"]
+        self.evaluations_done = state["evaluations_done"]
+        self.finished_returns = state["finished_returns"]
+        self.finished_tests = state["finished_tests"]
+        self.agent.load_state(state["agent"])
+        self.obs = self.env.load_state(state["env"])
+        if self.env.spec.exact_resume:
+            self.returns = state["returns"]
+        else:
+            self.agent.begin(self.obs)
+            self._record("resume", {"new_games": self.spec.config.env_rows})
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "decision": self.decision,
+            "evaluations_done": self.evaluations_done,
+            "resumes": self.resumes,
+            "metrics_bytes": self.folder.metrics_bytes(),
+            "returns": self.returns,
+            "finished_returns": self.finished_returns,
+            "finished_tests": self.finished_tests,
+            "agent": self.agent.state(),
+            "env": self.env.state(),
+        }
+
+    def save(self) -> None:
+        self.folder.flush_metrics()
+        checkpoint.save(self.folder.path, self.state())
+
+    def run(self, checkpoint_minutes: float) -> None:
+        last_save = time.monotonic()
+        while True:
+            self._evaluate_if_due()
+            if self.decision >= self.spec.total_decisions:
+                return
+            self._stop_if_asked()
+            if time.monotonic() - last_save > 60 * checkpoint_minutes:
+                self.save()
+                last_save = time.monotonic()
+            self._decide()
+
+    def _decide(self) -> None:
+        before = self.decision
+        actions = self.agent.act(self.obs)
+        step = self.env.step(actions)
+        self.agent.observe(actions, step)
+        self.agent.learn()
+        self.obs = step.obs
+        self.decision += self.num_envs
+        self.returns += step.reward
+        if step.game_over.any():
+            self._take_finished_games(step.game_over)
+        every = self.spec.record_every_decisions
+        if self.decision // every > before // every:
+            self._record("train", _games(self.finished_returns) | self.agent.take_metrics())
+            self.finished_returns = []
+        if self.num_envs < len(self.returns):
+            for test_bin in range(self._test_bin(before), self._test_bin(self.decision)):
+                self._record_tests(test_bin)
+        point = self._diagnostics_point(self.decision)
+        if point > self._diagnostics_point(before):
+            self._diagnose(point)
+        self.progress.update(self.decision)
+
+    def _diagnostics_point(self, decision: int) -> int:
+        return decision * self.spec.diagnostics.points // self.spec.total_decisions
+
+    def _diagnose(self, point: int) -> None:
+        rng = numpy_stream(self.spec.seed, "diagnostics", self.decision)
+        if measured := self.agent.diagnose(self.obs, rng):
+            on_grid = point * self.spec.total_decisions // self.spec.diagnostics.points
+            self._record("diagnostics", measured, decision=on_grid)
+
+    def _take_finished_games(self, game_over: np.ndarray) -> None:
+        """Rows beyond the training ones are greedy test games, in the acting batch with them."""
+        training, tests = game_over[: self.num_envs], game_over[self.num_envs :]
+        self.finished_returns += self.returns[: self.num_envs][training].tolist()
+        self.finished_tests += self.returns[self.num_envs :][tests].tolist()
+        self.returns[game_over] = 0
+        if self.finished_returns:
+            self.progress.last_return = self.finished_returns[-1]
+
+    def _record_tests(self, test_bin: int) -> None:
+        end = self.spec.evaluation.test_grid(self.spec.total_decisions)[test_bin]
+        self._record("test", {"bin": test_bin} | _games(self.finished_tests), decision=end)
+        self.finished_tests = []
+
+    def _test_bin(self, decision: int) -> int:
+        total = self.spec.total_decisions  # which many environments may overshoot
+        return min(decision, total) * self.spec.evaluation.test_bins // total
+
+    def _evaluate_if_due(self) -> None:
+        while (
+            self.evaluations_done < len(self.evaluation_grid)
+            and self.decision >= self.evaluation_grid[self.evaluations_done]
+        ):
+            self.progress.phase("evaluating")
+            returns = play_games(
+                self.agent.greedy,
+                make_evaluation_env(self.spec, self.decision),
+                self.spec.evaluation.epsilon,
+                numpy_stream(self.spec.seed, "evaluation actions", self.decision),
+                each_decision=self._stop_if_asked,
+            )
+            self._record(
+                "evaluation",
+                {"return": float(returns.mean()), "returns": returns.tolist()},
+                # Many environments may overshoot it; runs are compared on the grid.
+                decision=self.evaluation_grid[self.evaluations_done],
+            )
+            self.evaluations_done += 1
+            self.progress.last_evaluation = float(returns.mean())
+            self.progress.phase("")
+
+    def _stop_if_asked(self) -> None:
+        """Also inside an evaluation, which leaves the agent as it was and is begun again later."""
+        if self.stop.requested:
+            self.progress.phase("saving")
+            self.save()
+            raise Stopped(self.decision)
+
+    def _record(self, kind: str, values: dict[str, Any], decision: int | None = None) -> None:
+        decision = self.decision if decision is None else decision
+        frame = decision * self.env.spec.frames_per_decision
+        row = {"kind": kind, "decision": decision, "frame": frame} | values
+        self.folder.append(row)
+        for sink in list(self.sinks):
+            try:
+                sink.write(row)
+            except Exception as error:  # the run's own file stays the truth, whatever fails here
+                self.progress.say(f"{type(sink).__name__} failed and is left out: {error}")
+                self.sinks.remove(sink)
+
+
+def _games(returns: list[float]) -> dict[str, int | float]:
+    """Finished games only: without any there is no return to report."""
+    mean = {"return": float(np.mean(returns))} if returns else {}
+    return {"games": len(returns)} | mean
+
+
+def train(
+    spec: RunSpec,
+    out: Path,
+    *,
+    checkpoint_minutes: float = 5.0,
+    show_progress: bool = True,
+    sinks: tuple[SinkName, ...] = (),
+    execution: Execution = PLAIN,
+) -> RunFolder:
+    """Run `spec` in the folder `out`, or go on with it; does nothing when it is finished.
+
+    Raises `Stopped` after Ctrl-C or SIGTERM, with everything kept.
+    """
+    spec.validate()
+    execution.validate_here()
+    canonical_name(spec.env)  # an unknown game is refused before a folder is made
+    folder = RunFolder(out)
+    with folder.claimed(spec, execution):
+        if folder.finished:
+            folder.discard_checkpoints()  # a kill may have come between the mark and this
+        else:
+            with Progress(spec, folder.progress_path, visible=show_progress) as progress:
+                try:
+                    loop = Loop(spec, folder, progress, sinks, execution)
+                    _train_in(folder, loop, checkpoint_minutes)
+                except torch.OutOfMemoryError:
+                    raise UsageError(
+                        f"the memory of {execution.device} is full: let fewer runs share it, or "
+                        "make batches or networks smaller."
+                    ) from None
+    return folder
+
+
+def _train_in(folder: RunFolder, loop: Loop, checkpoint_minutes: float) -> None:
+    with loop.stop.listening():
+        loop.start()
+        try:
+            started, first = time.monotonic(), loop.decision
+            loop.run(checkpoint_minutes)
+        finally:
+            for sink in loop.sinks:
+                sink.close()
+    seconds = time.monotonic() - started
+    folder.finish(
+        networks=loop.agent.state()["networks"],
+        summary={
+            "decision": loop.decision,
+            "resumes": loop.resumes,
+            "decisions_per_second": round((loop.decision - first) / seconds, 1),
+        },
+    )

@@ -1,0 +1,55 @@
+"""Play a trained agent and film it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from bnmodes.envs.registry import make_env
+from bnmodes.errors import UsageError
+from bnmodes.streams import numpy_stream
+from bnmodes.runs.folder import RunFolder
+from bnmodes.runs.loop import build_agent
+
+
+@dataclass(frozen=True)
+class Film:
+    decisions: int
+    game_return: float
+    game_over: bool
+    notes: list[str]
+
+
+def watch(folder: RunFolder, path: Path, max_decisions: int, seed: int) -> Film:
+    """One game of the first of the evaluation's environments, as a GIF.
+
+    All of them play, because a protocol may ask for batch statistics over their rows.
+    """
+    spec = folder.spec()
+    if max_decisions < 1:
+        raise UsageError(f"max_decisions is {max_decisions}, but must be at least 1.")
+    if path.suffix.lower() != ".gif":
+        raise UsageError(f"{path} does not end in .gif: only GIFs are written.")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path.parent} is no folder: make it first.")
+    rng = numpy_stream(seed, "watched game")
+    env = make_env(spec.env, spec.evaluation.episodes, int(rng.integers(2**31 - 1000)))
+    agent = build_agent(spec, env)
+    networks, notes = folder.networks()
+    agent.load_networks(networks)
+    obs = env.reset()
+    pictures = [env.picture(obs[0])]
+    game_return, game_over = 0.0, False
+    while len(pictures) <= max_decisions and not game_over:
+        explore = rng.random(env.num_envs) < spec.evaluation.epsilon
+        random_actions = rng.integers(env.spec.num_actions, size=env.num_envs)
+        step = env.step(np.where(explore, random_actions, agent.greedy(obs)))
+        game_return += float(step.reward[0])
+        game_over = bool(step.game_over[0])
+        obs = step.obs
+        pictures.append(env.picture(step.successor[0]))
+    images = [Image.fromarray(picture).quantize(32) for picture in pictures]
+    milliseconds = 60 if env.spec.frames_per_decision == 4 else 100
+    images[0].save(path, save_all=True, append_images=images[1:], duration=milliseconds, loop=0)
+    return Film(len(pictures) - 1, game_return, game_over, notes)

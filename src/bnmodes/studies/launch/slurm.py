@@ -1,0 +1,205 @@
+"""Slurm as the engine, through submitit: each round of runs is sent as one array of jobs."""
+
+import subprocess
+import time
+from contextlib import redirect_stderr
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from submitit import SlurmExecutor, SlurmJob
+from submitit.core.utils import FailedJobError, FailedSubmissionError
+
+from bnmodes.errors import UsageError
+from bnmodes.runs.folder import RunFolder
+from bnmodes.studies.launch.slurm_job import RunsOfAJob
+from bnmodes.studies.launch.slurm_queue import (
+    ENDED,
+    JOB_NAME,
+    job_states,
+    jobs_folder,
+    queued_orders,
+)
+from bnmodes.studies.launch.work_order import Order, WorkerOptions, ending
+from bnmodes.studies.study import StudyRun
+
+ARRAY_JOBS = 1000
+"""Jobs of an array at most: Slurm's own bound, where the site has not changed it."""
+_TIME_OUTS = 1000  # of one job; submitit would give it up after three
+_INTERRUPTED = {"boot_fail", "cancelled", "node_fail", "preempted", "revoked"}
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """What each job asks Slurm for."""
+
+    time_minutes: int
+    """Time limit; runs that need more are requeued and go on."""
+    memory_gb: float
+    """Memory of one run (GB)."""
+    partition: str = ""
+    """Partition; empty for the site's default."""
+    gpus: int = 0
+    """Accelerators of a job, shared by its runs (number)."""
+    runs: int = 1
+    """Runs of a job, side by side, one core each (number)."""
+
+    def parameters(self) -> dict[str, Any]:
+        """In submitit's words. The warning comes early enough for each to write gigabytes."""
+        limit_seconds = 60 * self.time_minutes
+        parameters = {
+            "job_name": JOB_NAME,
+            "time": self.time_minutes,
+            "cpus_per_task": self.runs,
+            "mem": f"{round(1000 * (self.runs * self.memory_gb + 1))}MB",  # 1 GB for the job itself
+            "srun_args": [f"--cpus-per-task={self.runs}"],  # srun does not take it from sbatch
+            "signal_delay_s": min(300 * self.runs, limit_seconds // 5),
+            "stderr_to_stdout": True,
+            "additional_parameters": {"requeue": True},
+        }
+        if self.partition:
+            parameters["partition"] = self.partition
+        if self.gpus:
+            parameters["gpus_per_node"] = self.gpus
+        return parameters
+
+
+class SlurmLauncher:
+    """Slurm holds the queue and goes on without us; here is known which run is in which job."""
+
+    poll_seconds = 5.0
+
+    def __init__(self, root: Path, jobs: int, request: JobRequest, options: WorkerOptions):
+        states = job_states()
+        if states is None:
+            raise UsageError(
+                "Slurm does not answer (squeue): --launcher slurm works on a machine of the "
+                "cluster from which jobs can be sent."
+            )
+        self.folder = jobs_folder(root)
+        self.jobs = jobs
+        self.request = request
+        self.options = options
+        self._executor = SlurmExecutor(self.folder, max_num_timeout=_TIME_OUTS)
+        self._executor.update_parameters(**request.parameters())
+        # A launcher that died has left its jobs in the queue; a run of theirs is not sent again.
+        self._jobs: dict[str, tuple[Order, ...]] = queued_orders(root, states)
+        self._collected: list[Order] = []
+        self._submitted: dict[Path, Path] = {}  # an order's folder: as the bookkeeping names it
+        self._array, self._array_places = "", 0
+        self._cancelled = False
+
+    def free_places(self) -> int:
+        return ARRAY_JOBS * self.request.runs - len(self._collected)
+
+    def submit(self, run: StudyRun, folder: Path, log: Path) -> None:
+        """It is sent with the others of its round, once fewer jobs than allowed are in the queue;
+        one that a launcher which died has left there is only looked after."""
+        order = Order.of(run, folder, log, self.options)
+        self._submitted[order.folder] = folder
+        in_queue = {queued.folder for orders in self._jobs.values() for queued in orders}
+        if order.folder not in in_queue:
+            self._collected.append(order)
+
+    def poll(self) -> dict[Path, str]:
+        if self._cancelled:
+            stopped, self._submitted = self._submitted, {}
+            return {folder: "stopped" for folder in stopped.values()}
+        self._send()
+        states = job_states()
+        if states is None:
+            return {}  # the controller is busy or away; the jobs are not
+        ended = {}
+        for job in list(self._jobs):
+            # Of cancelled tasks that never began, only their array is listed.
+            state = states.get(job) or states.get(job.partition("_")[0])
+            if (endings := self._endings(job, state)) is not None:
+                del self._jobs[job]
+                ended |= endings
+        self._widen_array()
+        return {self._submitted.pop(f): e for f, e in ended.items() if f in self._submitted}
+
+    def cancel(self) -> None:
+        """Running jobs are told that their time is over: they keep checkpoints, however long that
+        takes, and requeue themselves. Whatever waits is taken out of the queue."""
+        self._cancelled = True
+        ours = {job for job, orders in self._jobs.items() if any(map(self._is_submitted, orders))}
+        while ours:
+            states = job_states()
+            if states is not None:
+                ours = {job for job in ours if states.get(job, "completed") not in ENDED}
+                running = {job for job in ours if states[job] == "running"}
+                # First what waits: scancel repeats a signal to task 0 while others of it wait.
+                _scancel(ours - running)
+                _scancel(running, "--signal=USR2")
+            if ours:
+                time.sleep(self.poll_seconds)
+
+    def _is_submitted(self, order: Order) -> bool:
+        return order.folder in self._submitted
+
+    def _send(self) -> None:
+        size, places = self.request.runs, self.jobs - len(self._jobs)
+        if not self._collected or places <= 0:
+            return
+        groups = [self._collected[i : i + size] for i in range(0, len(self._collected), size)]
+        self._executor.update_parameters(array_parallelism=places)
+        try:
+            with redirect_stderr(StringIO()):  # submitit would print what is said here
+                jobs = self._executor.submit_array([RunsOfAJob(tuple(group)) for group in groups])
+        except (FailedJobError, FailedSubmissionError) as error:
+            if not self._jobs:
+                reason = str(error).strip().splitlines()[-1].removeprefix("sbatch: error: ")
+                raise UsageError(f"Slurm refuses the jobs: {reason}") from None
+            return  # it took others before: try again at the next poll
+        self._collected.clear()
+        self._jobs |= {job.job_id: tuple(group) for job, group in zip(jobs, groups, strict=True)}
+        self._array, self._array_places = jobs[0].job_id.partition("_")[0], places
+
+    def _widen_array(self) -> None:
+        """The newest array gets the places that jobs of earlier ones leave."""
+        mine = [job for job in self._jobs if job.startswith(f"{self._array}_")]
+        places = self.jobs - (len(self._jobs) - len(mine))
+        if mine and places > self._array_places:
+            subprocess.run(
+                ["scontrol", "update", f"JobId={self._array}", f"ArrayTaskThrottle={places}"],
+                check=False,
+                capture_output=True,
+            )
+            self._array_places = places
+
+    def _endings(self, job: str, state: str | None) -> dict[Path, str] | None:
+        """Of the job's runs; None while it may go on, or its files are not visible here yet."""
+        if state is not None and state not in ENDED:
+            return None
+        orders = self._jobs[job]
+        codes = self._exit_codes(job)
+        if codes is None:
+            if state == "completed":
+                return None
+            return {order.folder: self._interrupted(job, order, state) for order in orders}
+        endings = {o.folder: ending(code) for o, code in zip(orders, codes, strict=True)}
+        late = [f for f, e in endings.items() if e == "ended" and not RunFolder(f).finished]
+        return None if late and state is not None else endings
+
+    def _exit_codes(self, job: str) -> list[int] | None:
+        """None of a job that was stopped, or that failed as a whole."""
+        sent = SlurmJob(self.folder, job)
+        if not sent.paths.result_pickle.exists():  # else `result` would wait for it
+            return None
+        try:
+            return sent.result()
+        except FailedJobError:
+            return [1] * len(self._jobs[job])
+
+    def _interrupted(self, job: str, order: Order, state: str | None) -> str:
+        order.log.parent.mkdir(parents=True, exist_ok=True)
+        with open(order.log, "a") as log:
+            log.write(f"Slurm job {job}: {state or 'gone'}; its own log is in {self.folder}\n")
+        return "stopped" if state in _INTERRUPTED else "failed"
+
+
+def _scancel(jobs: set[str], *options: str) -> None:
+    if jobs:
+        subprocess.run(["scancel", "--quiet", *options, *sorted(jobs)], check=False)

@@ -1,0 +1,78 @@
+"""A run as an order that any machine can carry out, in a worker process of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bnmodes.execution import PLAIN, Execution
+from bnmodes.runs.sinks import SinkName
+from bnmodes.studies.study import StudyRun
+
+EXIT_IN_USE = 75
+EXIT_STOPPED = 130
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """What is the same for all workers of a study."""
+
+    checkpoint_minutes: float = 5.0
+    """Minutes between checkpoints of a run."""
+    sinks: tuple[SinkName, ...] = ()
+    """Where metrics go besides the runs' own files."""
+    execution: Execution = PLAIN
+    """How the runs are computed."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """All that a worker needs; its paths hold on every machine that shares the file system."""
+
+    spec_json: str
+    folder: Path
+    log: Path
+    options: WorkerOptions
+
+    @classmethod
+    def of(cls, run: StudyRun, folder: Path, log: Path, options: WorkerOptions) -> "Order":
+        return cls(json.dumps(run.spec.to_json()), folder.absolute(), log.absolute(), options)
+
+    def start(self, environment: Mapping[str, str] = os.environ) -> subprocess.Popen:
+        """One single-threaded process. It stops, with a checkpoint, when this process dies."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.log, "a") as output:
+            process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "bnmodes.studies.launch.worker",
+                    str(self.folder),
+                    str(os.getpid()),
+                    str(self.options.checkpoint_minutes),
+                    json.dumps(asdict(self.options.execution)),
+                    *self.options.sinks,
+                ],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env=environment,
+                start_new_session=True,  # so that Ctrl-C reaches the launcher alone
+            )
+        try:
+            process.stdin.write(self.spec_json)
+            process.stdin.close()
+        except BrokenPipeError:
+            pass  # it died at once; its log and exit code tell
+        return process
+
+
+def ending(exit_code: int) -> str:
+    """What a worker's exit code means to the bookkeeping; it may be stopped while it starts."""
+    stopped = dict.fromkeys((EXIT_STOPPED, -signal.SIGTERM), "stopped")
+    return ({0: "ended", EXIT_IN_USE: "in use"} | stopped).get(exit_code, "failed")

@@ -1,0 +1,310 @@
+"""Every figure at the paper's full shape and at MinAtar's, with what it plots."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+from bnmodes.analysis.figures import scores as figures
+from bnmodes.analysis.figures.style import COLOURS, arm_style, save, spread
+from bnmodes.analysis.findings import contrasts
+from bnmodes.analysis.scores import auc, collect, final, normalised
+from bnmodes.analysis.statistics import AGGREGATES, bootstrap, curve, iqm, percent_of_reference
+from bnmodes.analysis.study_numbers import StudyNumbers, comparable, series_of
+from bnmodes.errors import UsageError
+from bnmodes.studies.catalogue import STUDIES
+from bnmodes.studies.paper import F as STUDY_F
+from helpers.synthetic import STUDY_A, STUDY_B, minatar_study, synthetic_results
+
+RESAMPLES = 100
+MEASURES = (auc, final)
+
+
+@cache
+def paper_b():
+    return synthetic_results(STUDY_B)
+
+
+@cache
+def paper_a():
+    return synthetic_results(STUDY_A)
+
+
+def numbers_of(results, allow_missing=False):
+    return StudyNumbers(results, allow_missing=allow_missing, resamples=RESAMPLES)
+
+
+def expected_percent(results, arm, measure):
+    reference = measure(normalised(results, results.study.reference, allow_missing=True))
+    interval = bootstrap(measure(normalised(results, arm, allow_missing=True)), resamples=RESAMPLES)
+    return percent_of_reference(interval, float(iqm(reference)))
+
+
+def notes(figure):
+    return [text.get_text() for text in figure.texts if text.get_gid() == "missing-runs"]
+
+
+@pytest.mark.parametrize(
+    "results", [paper_a, lambda: synthetic_results(minatar_study())], ids=["atari", "minatar"]
+)
+def test_bars_are_the_percentages_with_their_intervals(results):
+    results = results()
+    figure = figures.draw_bars(numbers_of(results))
+    assert len(figure.axes) == 2
+    for axes, measure in zip(figure.axes, MEASURES, strict=True):
+        assert len(axes.patches) == len(results.study.arms)
+        for arm, bar, whisker in zip(
+            results.study.arms, axes.patches, axes.collections, strict=True
+        ):
+            expected = expected_percent(results, arm.name, measure)
+            ((low, _), (high, _)) = whisker.get_segments()[0]
+            assert bar.get_width() == pytest.approx(expected.point)
+            assert (low, high) == pytest.approx((expected.low, expected.high))
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert names == [arm.name for arm in results.study.arms]
+    assert figure.axes[0].patches[0].get_width() == pytest.approx(100)
+
+
+def test_bars_of_a_study_with_several_utds_are_at_the_smallest():
+    figure = figures.draw_bars(numbers_of(paper_b()))
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert labels == ["C51", "LN", "BN", "LN WN", "BN WN"]
+
+
+def test_scaling_has_a_line_per_configuration_and_a_point_per_utd():
+    results = paper_b()
+    figure = figures.draw_scaling(numbers_of(results))
+    for axes, measure in zip(figure.axes, MEASURES, strict=True):
+        lines = {line.get_label(): line for line in axes.lines if line.get_label()[0] != "_"}
+        assert list(lines) == ["C51", "LN", "BN", "LN WN", "BN WN"]
+        assert [tick.get_text() for tick in axes.get_xticklabels()] == [
+            "0.25", "1", "2", "4", "8", "12",
+        ]  # fmt: skip
+        bn_wn = [f"BN WN UTD {utd}" for utd in ("0.25", "1", "2", "4", "8", "12")]
+        expected = [expected_percent(results, arm, measure).point for arm in bn_wn]
+        np.testing.assert_allclose(lines["BN WN"].get_ydata(), expected)
+        assert lines["BN WN"].get_linestyle() == "--"
+        assert lines["BN WN"].get_color() == lines["BN"].get_color()
+        named_at_the_end = {text.get_text() for text in axes.texts}
+        assert set(lines) <= named_at_the_end
+
+
+def test_scaling_needs_several_utds():
+    with pytest.raises(UsageError, match="no arm varies"):
+        figures.draw_scaling(numbers_of(paper_a()))
+
+
+def test_curves_have_a_panel_per_utd_and_the_statistics_bands():
+    results = paper_b()
+    figure = figures.draw_curves(numbers_of(results))
+    assert [axes.get_title("left") for axes in figure.axes] == [
+        f"UTD {utd}" for utd in ("0.25", "1", "2", "4", "8", "12")
+    ]
+    scores = normalised(results, "LN UTD 4")
+    band = curve(scores.values, resamples=RESAMPLES)
+    axes = figure.axes[3]
+    (line,) = (line for line in axes.lines if line.get_label() == "LN")
+    np.testing.assert_allclose(line.get_xdata(), np.array(scores.decisions) * 4 / 1e6)
+    np.testing.assert_allclose(line.get_ydata(), band.point)
+    drawn = axes.collections[1].get_paths()[0].vertices[:, 1]
+    assert (drawn.min(), drawn.max()) == pytest.approx((band.low.min(), band.high.max()))
+    assert axes.get_xlabel() == "frames (millions)"
+    assert figure.get_supylabel() == f"IQM of {scores.unit}"
+    assert len({axes.get_ylim() for axes in figure.axes}) == 6
+
+
+@pytest.mark.parametrize("utd", [0.25, 12.0])
+def test_the_grid_of_26_games_shows_raw_means_and_standard_errors(utd):
+    results = paper_b()
+    figure = figures.draw_per_game(numbers_of(results), utd)
+    assert len(figure.axes) == 26
+    assert [axes.get_title("left") for axes in figure.axes] == [
+        game.removeprefix("atari/") for game in STUDY_B.games
+    ]
+    runs = collect(results, f"BN WN UTD {utd:g}").values[3]  # seeds × times of the fourth game
+    axes = figure.axes[3]
+    np.testing.assert_allclose(axes.lines[4].get_ydata(), runs.mean(0))
+    error = runs.std(0, ddof=1) / np.sqrt(3)
+    drawn = axes.collections[4].get_paths()[0].vertices[:, 1]
+    assert drawn.max() == pytest.approx((runs.mean(0) + error).max())
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["C51", "LN", "BN", "LN WN", "BN WN"]
+
+
+def test_nothing_in_the_grid_of_26_games_overlaps_and_its_text_is_large_enough():
+    figure = figures.draw_per_game(numbers_of(paper_b()), 1.0)
+    figure.draw_without_rendering()
+    boxes = [axes.get_tightbbox() for axes in figure.axes]
+    for place, box in enumerate(boxes):
+        assert not any(box.shrunk(0.98, 0.98).overlaps(other) for other in boxes[place + 1 :])
+    sizes = [label.get_fontsize() for axes in figure.axes for label in axes.get_yticklabels()]
+    assert min(sizes) >= 7
+
+
+@pytest.mark.parametrize("games", [2, 5])
+def test_minatar_figures_count_decisions(games):
+    names = ("breakout", "space_invaders", "asterix", "freeway", "seaquest")[:games]
+    results = synthetic_results(minatar_study(names))
+    drawn = figures.draw_all(numbers_of(results))
+    assert list(drawn) == ["bars", "aggregates", "curves", "per-game"]
+    grid = drawn["per-game"]
+    assert len(grid.axes) == games
+    assert grid.axes[-1].get_xlabel() == "decisions"
+    assert grid.get_supylabel() == "raw return"
+    assert drawn["curves"].get_supylabel() == "IQM of score in units of the AUC of C51"
+    assert not any(map(notes, drawn.values()))
+
+
+def test_one_arm_one_game_one_seed_still_gives_figures():
+    results = synthetic_results(minatar_study(("breakout",), (7,), ("none",)))
+    drawn = figures.draw_all(numbers_of(results))
+    for figure in drawn.values():
+        figure.draw_without_rendering()
+    (whisker,) = drawn["bars"].axes[0].collections
+    assert np.ptp(whisker.get_segments()[0][:, 0]) == pytest.approx(0)
+
+
+def test_missing_runs_are_an_error_or_are_noted_on_every_figure():
+    results = synthetic_results(
+        minatar_study(), is_missing=lambda run: run.arm == "LN" and run.seed == 1
+    )
+    with pytest.raises(UsageError, match="2 runs of arm 'LN' missing"):
+        figures.draw_all(numbers_of(results))
+    compared = "; only seeds that every arm has are compared"
+    for name, figure in figures.draw_all(numbers_of(results, True)).items():
+        assert notes(figure) == ["2 of 30 runs missing" + ("" if "game" in name else compared)]
+
+
+def test_arms_are_compared_on_the_seeds_that_all_of_them_have():
+    """Else an arm's IQM would weigh games by how many of its runs happen to be there."""
+    results = synthetic_results(
+        minatar_study(),
+        is_missing=lambda run: run.arm == "LN" and run.game == "minatar/breakout" and run.seed > 0,
+    )
+    numbers = StudyNumbers(results, allow_missing=True, resamples=RESAMPLES)
+    present = {arm.name: ~np.isnan(numbers.values(arm, "final")) for arm in numbers.arms}
+    assert present["LN"].sum(1).tolist() == [1, 3]
+    assert all((present["LN"] == other).all() for other in present.values())
+    verdicts = {contrast.verdict for contrast in contrasts(numbers)}
+    assert verdicts == {"one seed: no interval"}, "a game with one seed has no spread to resample"
+
+
+def test_a_note_counts_the_runs_of_its_own_figure():
+    results = synthetic_results(
+        STUDY_B, is_missing=lambda run: run.arm.endswith("UTD 8") and run.seed == 0
+    )
+    numbers = StudyNumbers(results, allow_missing=True, resamples=RESAMPLES)
+    assert notes(figures.draw_per_game(numbers, 8.0)) == ["130 of 390 runs missing"]
+    assert notes(figures.draw_per_game(numbers, 4.0)) == []
+    assert notes(figures.draw_scaling(numbers)) == [
+        "130 of 2,340 runs missing; only seeds that every arm has are compared"
+    ]
+
+
+def test_arms_are_compared_on_the_games_that_all_of_them_have():
+    """A game that one arm lacks is left out for all; an arm without any run is named."""
+    results = synthetic_results(
+        minatar_study(("breakout", "space_invaders", "asterix")),
+        is_missing=lambda run: (
+            run.arm == "BN batch" or (run.arm == "LN" and run.game == "minatar/asterix")
+        ),
+    )
+    kept = comparable(results).study
+    assert kept.games == ("minatar/breakout", "minatar/space_invaders")
+    assert [arm.name for arm in kept.arms] == ["C51", "LN", "BN running", "BN tracked"]
+    drawn = figures.draw_all(numbers_of(results, True))
+    assert notes(drawn["bars"]) == [
+        "12 of 45 runs missing; none of BN batch; 2 of 3 games compared"
+    ]
+    assert len(drawn["per-game"].axes) == 3
+
+
+def test_no_game_with_all_arms_is_a_clear_error():
+    results = synthetic_results(
+        minatar_study(), is_missing=lambda run: (run.arm == "LN") == (run.game[8] == "b")
+    )
+    with pytest.raises(UsageError, match="no game and seed of study small has a finished run"):
+        figures.draw_bars(numbers_of(results, True))
+
+
+def test_a_reference_that_cannot_be_divided_by_gives_scores_instead_of_percentages():
+    results = synthetic_results(STUDY_A, level=lambda arm: -0.1 if arm.base == "none" else 0.2)
+    axes = figures.draw_bars(numbers_of(results)).axes[0]
+    assert axes.get_xlabel() == "human-normalised score (wang2016)"
+    value = iqm(auc(normalised(results, "C51")))
+    assert axes.patches[0].get_width() == pytest.approx(value)
+
+
+def test_the_same_figure_is_written_in_three_formats_with_the_same_bytes(tmp_path):
+    results = synthetic_results(minatar_study(("breakout",)))
+    first = save(figures.draw_bars(numbers_of(results)), tmp_path / "a.b" / "bars")
+    again = save(figures.draw_bars(numbers_of(results)), tmp_path / "c" / "bars")
+    assert [path.name for path in first] == ["bars.png", "bars.pdf", "bars.svg"]
+    starts = [path.read_bytes()[:5] for path in first]
+    assert starts == [b"\x89PNG\r", b"%PDF-", b"<?xml"]
+    assert [p.read_bytes() for p in first] == [p.read_bytes() for p in again]
+
+
+def test_one_colour_per_normaliser_and_dashes_for_a_projection():
+    assert arm_style("bn-wn").colour == arm_style("bn-batch").colour == COLOURS["bn-batch"]
+    assert arm_style("ln-wn").dashes == "--"
+    assert arm_style("ln").dashes == "-"
+    for name in set(STUDIES) - {"paper-c"}:  # its 27 lines have names at their ends
+        study = STUDIES[name]
+        looks = [str(arm_style(line.base, line.variant)) for line in series_of(study.arms)]
+        assert len(set(looks)) == len(looks), study.name
+    tracked = [line for line in series_of(STUDY_A.arms) if line.base == "bn-tracked"]
+    styles = [arm_style(line.base, line.variant) for line in tracked]
+    assert len({str(style.dashes) for style in styles}) == 3
+    assert len({to_hex(style.colour) for style in styles}) == 1
+
+
+def test_labels_move_apart_evenly_and_no_further_than_needed():
+    np.testing.assert_allclose(spread(np.array([0.0, 50.0]), 10.0), [0, 50])
+    np.testing.assert_allclose(spread(np.array([20.0, 20.0]), 10.0), [15, 25])
+    crowded = spread(np.array([0.0, 1.0, 2.0, 3.0, 40.0]), 10.0)
+    assert (np.diff(crowded) >= 10 - 1e-9).all()
+    assert crowded[:4].mean() == pytest.approx(1.5)
+    assert crowded[4] == 40
+
+
+def test_aggregates_are_the_tables_numbers_for_each_arm():
+    numbers = numbers_of(synthetic_results(STUDY_F))
+    figure = figures.draw_aggregates(numbers)
+    assert [axes.get_title("left") for axes in figure.axes] == [
+        "Median", "IQM", "Mean", "Optimality gap",
+    ]  # fmt: skip
+    for axes, name in zip(figure.axes, ("median", "IQM", "mean", "optimality gap"), strict=True):
+        for arm, box, point in zip(STUDY_F.arms, axes.patches, axes.collections, strict=True):
+            expected = numbers.interval(arm, "final", AGGREGATES[name])
+            assert (box.get_x(), box.get_x() + box.get_width()) == pytest.approx(
+                (expected.low, expected.high)
+            )
+            assert point.get_segments()[0][0, 0] == pytest.approx(expected.point)
+
+
+def test_study_f_is_one_panel_with_a_line_at_human_level():
+    numbers = numbers_of(synthetic_results(STUDY_F, level=lambda arm: 1.2))
+    drawn = figures.draw_all(numbers)
+    (axes,) = drawn["curves"].axes
+    names = [line.get_label() for line in axes.lines if line.get_label()[0] != "_"]
+    assert names == ["XQC", "MR.Q", "TD3"], "one panel, though XQC makes two updates a decision"
+    assert any(list(line.get_ydata()) == [1, 1] for line in axes.lines)
+    assert len(drawn["per-game"].axes) == 26
+    assert {contrast.other.name for contrast in contrasts(numbers)} == {"TD3"}
+
+
+@pytest.mark.parametrize(
+    "games", [["minatar/breakout"], ["minatar/breakout", "minatar/space_invaders"]]
+)
+def test_the_legend_of_per_game_curves_stays_on_the_page(games):
+    study = STUDIES["quick"].restricted(games=games)
+    numbers = StudyNumbers(synthetic_results(study, level=lambda arm: 0.5), resamples=20)
+    figure = figures.draw_per_game(numbers, numbers.utds[0])
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    extent = legend.get_window_extent()
+    assert extent.x0 >= 0
+    assert extent.x1 <= figure.bbox.x1
+    assert len(legend.get_texts()) == 6

@@ -1,0 +1,163 @@
+"""The study commands, on a study of seconds put into the catalogue."""
+
+import importlib.util
+
+import polars as pl
+import pytest
+
+from bnmodes.runs.folder import RunFolder
+from bnmodes.runs.loop import train
+from bnmodes.runs.spec import EvaluationConfig
+from bnmodes.studies import catalogue
+from bnmodes.studies.results import run_path
+from helpers.small_study import small_study
+
+# Random evaluation games, because untrained greedy ones may all return 0, which divides nothing.
+STUDY = small_study(
+    games=("minatar/breakout",),
+    total_decisions=400,
+    evaluation=EvaluationConfig(every_decisions=200, episodes=20, epsilon=1.0),
+)
+
+
+@pytest.fixture(autouse=True)
+def _in_the_catalogue(monkeypatch):
+    monkeypatch.setitem(catalogue.STUDIES, "small", STUDY)
+
+
+def test_the_way_from_a_study_to_its_page(run, tmp_path):
+    root = tmp_path / "results"
+    code, out, _ = run("study", "run", "small", "--seeds", 0, "--out", root)
+    assert code == 0
+    assert "all 2 runs of small are done" in out
+
+    code, out, _ = run("study", "status", "small", "--out", root)
+    assert code == 0
+    assert [line.split()[-4:] for line in out.splitlines()[1:]] == [["1", "0", "0", "1"]] * 2
+
+    code, out, err = run("study", "report", "small", "--out", root)
+    assert code == 2
+    assert "--allow-missing" in err
+    code, out, _ = run("study", "report", "small", "--out", root, "--allow-missing")
+    assert code == 0
+    assert "<html" in (root / "small.html").read_text()
+    assert run("study", "report", "small", "--out", root, "--seeds", 0)[0] == 0
+    assert (root / "small-part.html").exists()
+    suffixes = {path.suffix for path in (root / "small-figures").iterdir()}
+    assert suffixes == {".png", ".pdf", ".svg"}
+
+    code, out, _ = run("study", "export", "small", "--out", root, "--to", tmp_path / "r.parquet")
+    assert code == 0
+    assert "2 of 4 declared runs are missing" in out
+    assert "missing: BN batch on minatar/breakout, seed 1" in out
+    assert pl.read_parquet(tmp_path / "r.parquet").columns == [
+        "study", "arm", "game", "seed", "metric", "decision", "frame", "value",
+    ]  # fmt: skip
+
+
+def test_clean_deletes_only_what_is_half_done_and_only_when_told(run, tmp_path):
+    finished, half = (run_path(tmp_path, r) for r in STUDY.runs[:2])
+    for path in (finished, half):
+        path.mkdir(parents=True)
+        (path / "metrics.jsonl").write_text("")
+    RunFolder(finished).done_path.write_text("{}")
+    code, out, _ = run("study", "clean", "small", "--out", tmp_path)
+    assert code == 0
+    assert "would delete: C51 on minatar/breakout, seed 1" in out
+    assert half.exists()
+    run("study", "clean", "small", "--out", tmp_path, "--yes")
+    assert not half.exists()
+    assert finished.exists()
+    assert "nothing is half-done" in run("study", "clean", "small", "--out", tmp_path)[1]
+
+
+def test_show_tells_size_sharing_and_time(run):
+    _, out, _ = run("study", "show", "small")
+    assert "4 runs of 400 decisions, 1,600 in all" in out
+    assert "on one core here" in out
+    _, out, _ = run("study", "show", "paper-a", "--no-estimate")
+    assert "546 runs" in out
+    assert "234 with paper-b" in out
+    _, out, _ = run("study", "list")
+    assert "2340" in out
+    assert "memory 8.7 GB a process" in run("study", "show", "paper-a", "--no-estimate")[1]
+
+
+def test_a_finished_run_with_torn_metrics_is_a_sentence_that_helps(run, tmp_path):
+    study = STUDY.restricted(seeds=[0])
+    for a_run in study.runs:
+        train(a_run.spec, run_path(tmp_path, a_run), show_progress=False)
+    metrics = run_path(tmp_path, study.runs[0]) / "metrics.jsonl"
+    whole = metrics.read_bytes()
+    for torn in (whole[:-20], b"\xff" + whole):
+        metrics.write_bytes(torn)
+        for command in ("export", "report"):
+            code, _, err = run("study", command, "small", "--seeds", 0, "--out", tmp_path)
+            assert code == 2
+            assert "delete the run's folder" in err
+    metrics.write_bytes(whole)
+    (metrics.parent / "spec.json").write_text("")
+    code, _, err = run("study", "report", "small", "--seeds", 0, "--out", tmp_path)
+    assert code == 2
+    assert "is damaged" in err
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["run", "quick-c15"], "did you mean 'quick-c51'?"),
+        (["run", "small", "--arms", "BN"], "no arm 'BN' (did you mean 'BN batch'?)"),
+        (["run", "small", "--games", "atari/Pong"], "no game 'atari/Pong'"),
+        (["run", "small", "--seeds", "9"], "no seed '9'"),
+        (["run", "small", "--jobs", "-1"], "at least 0"),
+        (["status", "small", "--out", "nowhere"], "holds no results"),
+        (["report", "small", "--out", "nowhere"], "holds no results"),
+        (["export", "small", "--out", "nowhere"], "holds no results"),
+        (["clean", "small", "--out", "nowhere"], "holds no results"),
+        (["run", "small", "--checkpoint-minutes", "-1"], "must be 0 or more"),
+        (["run", "small", "--partition", "gpu"], "--partition belongs to --launcher slurm, not"),
+        (["run", "small", "--launcher", "ray", "--time", "60"], "--time belongs to"),
+        (["run", "small", "--runs-per-job", "2"], "--launcher slurm or --launcher ray, not to"),
+        (["run", "small", "--launcher", "slurm", "--address", "auto"], "--launcher ray, not to"),
+        (["run", "small", "--launcher", "slurm", "--runs-per-job", "0"], "must be at least 1"),
+        (["run", "small", "--launcher", "slurm", "--memory-gb", "-1"], "must be at least 0"),
+        (
+            ["run", "small", "--launcher", "slurm", "--time", "a day"],
+            "write minutes, or D-",
+        ),
+        (["run", "small", "--launcher", "ray", "--gpus-per-job", "3"], "must be a multiple"),
+        (["run", "small", "--launcher", "ray", "--gpus-per-job", "1"], "others neither"),
+        (["run", "small", "--launcher", "slurm", "--device", "cuda"], "others neither"),
+        (["run", "small", "--launcher", "slurm", "--device", "gpu"], "'gpu' is unknown"),
+        (["run", "small", "--launcher", "slurm", "--device", "cuda:1"], "give --device cuda,"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(run, args, words):
+    code, _, err = run("study", *args)
+    assert code == 2
+    assert words in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("launcher", "engine"), [("slurm", "submitit"), ("ray", "ray")])
+def test_a_launcher_without_its_engine_names_the_extra(run, monkeypatch, launcher, engine):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == engine else find(name)
+    )
+    code, _, err = run("study", "run", "small", "--launcher", launcher)
+    assert code == 2
+    assert f"needs {engine}, which is not installed: pip install 'bnmodes[{launcher}]'" in err
+    assert err.count("\n") == 1
+
+
+def test_a_failed_run_ends_with_code_1_and_the_end_of_its_log(run, tmp_path):
+    broken = run_path(tmp_path, STUDY.runs[0])
+    broken.mkdir(parents=True)
+    (broken / "spec.json").write_text("not JSON")
+    (broken / "metrics.jsonl").write_text("")
+    code, out, _ = run("study", "run", "small", "--out", tmp_path, "--seeds", 0)
+    assert code == 1
+    assert "C51 on minatar/breakout, seed 0 failed twice" in out
+    assert "is damaged" in out
+    assert "1 of 2 runs failed" in out

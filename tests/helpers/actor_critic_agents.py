@@ -1,0 +1,53 @@
+"""Small actor-critics for tests."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from bnmodes.agents.actor_critic import ActorCritic
+from bnmodes.agents.catalogue import AGENTS
+from bnmodes.envs.contract import VectorEnv
+from bnmodes.envs.registry import env_family, make_env
+
+ARM = {"td3": "none", "xqc": "bn-joined", "mrq": "ln"}
+
+SMALL = {
+    "td3": {"hidden_units": 32},
+    "xqc": {"hidden_layers": 1, "critic_units": 32, "actor_units": 32, "atoms": 21},
+    "mrq": {
+        "hidden_units": 32,
+        "action_units": 8,
+        "unroll_steps": 3,
+        "target_period_updates": 10,
+    },
+}
+
+
+def build(name: str, env="minatar/breakout", arm=None, total_decisions=1000, seed=0, **changes):
+    """An agent and its games."""
+    settings = {"batch_size": 16, "replay_capacity": 2_000, "learning_starts_decisions": 20}
+    config = AGENTS[name].arm_config(arm or ARM[name], env_family(env))
+    config = replace(config, **(settings | SMALL[name] | changes))
+    config.validate(evaluation_rows=10)
+    games = make_env(env, config.num_envs, seed=seed)
+    return AGENTS[name].build(config, games.spec, seed, total_decisions), games
+
+
+def play(agent: ActorCritic, games: VectorEnv, decisions: int) -> None:
+    obs = games.reset()
+    agent.begin(obs)
+    for _ in range(decisions // games.num_envs):
+        actions = agent.act(obs)
+        step = games.step(actions)
+        agent.observe(actions, step)
+        agent.learn()
+        obs = step.obs
+
+
+def fill(agent: ActorCritic, games: VectorEnv, decisions: int) -> None:
+    """Play at random into the replay, and learn nothing."""
+    rng = np.random.default_rng(0)
+    agent.begin(games.reset())
+    for _ in range(decisions):
+        actions = rng.integers(agent.num_actions, size=games.num_envs)
+        agent.observe(actions, games.step(actions))

@@ -1,0 +1,121 @@
+"""Studies whose results are made up, with a planted effect of each arm."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from bnmodes.analysis.scores import _human_table
+from bnmodes.envs.registry import canonical_name, env_family
+from bnmodes.runs.spec import EvaluationConfig
+from bnmodes.studies.paper import A as STUDY_A
+from bnmodes.studies.paper import B as STUDY_B
+from bnmodes.studies.results import SCHEMA, StudyResults
+from bnmodes.studies.study import Arm, Study, StudyRun
+
+__all__ = ["STUDY_A", "STUDY_B", "minatar_study", "planted_level", "synthetic_results"]
+
+LEVEL = {
+    "none": 0.3,
+    "ln": 0.38,
+    "bn-running": 0.15,
+    "bn-tracked": 0.3,
+    "bn-bootstrap-only": 0.25,
+    "bn-act-only": 0.35,
+    "bn-batch": 0.45,
+    "bn-joined": 0.5,
+    "ln-wn": 0.36,
+    "bn-wn": 0.4,
+}
+
+
+def minatar_study(
+    games=("breakout", "space_invaders"),
+    seeds=(0, 1, 2),
+    bases=("none", "ln", "bn-running", "bn-tracked", "bn-batch"),
+):
+    names = {"none": "C51", "ln": "LN"}
+    return Study(
+        name="small",
+        question="Is what was planted <found> & shown?",
+        arms=tuple(Arm(names.get(base, base.replace("bn-", "BN ")), base) for base in bases),
+        games=tuple(f"minatar/{game}" for game in games),
+        seeds=tuple(seeds),
+        total_decisions=40_000,
+        record_every_decisions=1_000,
+        evaluation=EvaluationConfig(every_decisions=4_000, episodes=10),
+        reference="C51",
+    )
+
+
+def planted_level(arm: Arm) -> float:
+    """Normalised score at the end; a projected arm gains from updates, others only at first."""
+    level, doublings = LEVEL[arm.base], np.log2((arm.swept_utd or 0.25) / 0.25)
+    if arm.agent == "pqn":
+        return level
+    if arm.base == "bn-tracked":
+        level += 0.05 * np.log10(arm.weights.get("tracking_alpha", 0.01) / 0.01)
+    steep = {"bn-wn": 0.55, "bn-batch": 0.35, "ln-wn": 0.3}.get(arm.base, 0.2)
+    fall = 0 if arm.base == "bn-wn" else 0.06 * max(0, doublings - 3) ** 2
+    return float(max(0.05, level * (1 + steep * doublings - fall)))
+
+
+def synthetic_results(
+    study: Study,
+    *,
+    is_missing: Callable[[StudyRun], bool] = lambda run: False,
+    level: Callable[[Arm], float] = planted_level,
+    noise: float = 0.15,
+    root: Path = Path("nowhere"),
+) -> StudyResults:
+    """`noise` is the standard deviation between seeds, as a share of the level."""
+    rng = np.random.default_rng(0)
+    grid = np.array(study.grid)
+    done = grid / study.total_decisions
+    talent = {game: rng.lognormal(0, 0.5) for game in study.games}
+    heights = {arm.name: level(arm) for arm in study.arms}
+    bounds = {game: _random_and_best(game) for game in study.games}
+    there, returns, missing = [], [], []
+    for run in study.runs:
+        height = heights[run.arm] * talent[run.game] * (1 + noise * rng.normal())
+        score = height * (1 - np.exp(-3 * done)) * (1 + 0.08 * rng.normal(size=len(grid)))
+        if is_missing(run):
+            missing.append(run)
+            continue
+        low, high = bounds[run.game]
+        there.append(run)
+        returns.append(low + score * (high - low))
+    frame = pl.concat(
+        [
+            _rows(study, there, f"{study.metric}/return", grid, np.array(returns)),
+            _rows(study, there, "train/loss", grid[:1], np.ones((len(there), 1))),
+        ]
+    )
+    return StudyResults(study, frame, tuple(missing), root)
+
+
+def _random_and_best(game: str) -> tuple[float, float]:
+    if env_family(game) != "atari":
+        return 0.0, 10.0
+    return _human_table("wang2016")[canonical_name(game)]
+
+
+def _rows(study: Study, runs: list[StudyRun], metric: str, decisions, values) -> pl.DataFrame:
+    """`values` is runs × decisions."""
+    frames_per_decision = 4 if study.is_atari else 1
+    names = {game: canonical_name(game) for game in study.games}
+    times = np.tile(decisions, len(runs))
+    return pl.DataFrame(
+        {
+            "study": [study.name] * times.size,
+            "arm": np.repeat([run.arm for run in runs], len(decisions)),
+            "game": np.repeat([names[run.game] for run in runs], len(decisions)),
+            "seed": np.repeat([run.seed for run in runs], len(decisions)),
+            "metric": [metric] * times.size,
+            "decision": times,
+            "frame": times * frames_per_decision,
+            "value": values.ravel(),
+        },
+        schema=SCHEMA,
+    )

@@ -1,0 +1,59 @@
+"""Short real runs of the actor-critics that must beat the random policy clearly: minutes each."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from helpers.actor_critic_agents import ARM
+from bnmodes.agents.catalogue import AGENTS
+from bnmodes.runs.loop import train
+from bnmodes.runs.spec import EvaluationConfig, RunSpec
+
+FASTER = {
+    "td3": {},
+    "xqc": {
+        "batch_size": 32,
+        "hidden_layers": 1,
+        "critic_units": 64,
+        "actor_units": 64,
+        "learning_rate": 1e-3,
+        "temperature": 1.0,
+        "target_weight": 0.02,
+        "policy_delay": 2,
+    },
+    "mrq": {
+        "batch_size": 32,
+        "hidden_units": 64,
+        "encoder_learning_rate": 5e-4,
+        "value_learning_rate": 1e-3,
+        "policy_learning_rate": 1e-3,
+        "temperature": 1.0,
+        "unroll_steps": 3,
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("agent", "decisions", "least"),
+    [("td3", 10_000, 1.5), ("xqc", 4_000, 1.5), ("mrq", 6_000, 1.0)],
+)
+def test_an_actor_critic_beats_the_random_policy_on_minatar_breakout(
+    agent, decisions, least, tmp_path
+):
+    """The random policy averages 0.4 bricks a game, and hardly ever 0.6 over 50 games."""
+    config = AGENTS[agent].arm_config(ARM[agent], "minatar")
+    spec = RunSpec(
+        agent=agent,
+        env="minatar/breakout",
+        arm=ARM[agent],
+        seed=0,
+        total_decisions=decisions,
+        record_every_decisions=500,
+        evaluation=EvaluationConfig(every_decisions=decisions, episodes=50),
+        config=replace(config, **FASTER[agent], learning_starts_decisions=500),
+    )
+    rows = train(spec, tmp_path).metrics()
+    assert next(row for row in rows if row["kind"] == "train")["return"] < 0.6
+    assert np.mean(rows[-1]["returns"]) > least

@@ -1,0 +1,64 @@
+"""Real Atari games through the whole loop, at full network size and reduced length."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bnmodes.agents.c51 import C51
+from bnmodes.runs.folder import RunFolder
+from bnmodes.runs.loop import Stopped, train
+from helpers.run_specs import make_spec
+
+
+def atari_spec(game, **changes):
+    spec = make_spec(
+        f"atari/{game}",
+        "bn-batch",
+        total_decisions=2_500,
+        replay_capacity=2_500,
+        learning_starts_decisions=1_000,
+        target_period_decisions=500,
+        updates_per_decision=0.05,
+        epsilon_decay_fraction=1.0,
+    )
+    return replace(
+        spec,
+        record_every_decisions=500,
+        evaluation=replace(spec.evaluation, every_decisions=2_500, episodes=2, epsilon=1.0),
+        **changes,
+    )
+
+
+def test_breakout_trains_with_lives_and_reports_raw_whole_games(tmp_path):
+    folder = train(atari_spec("Breakout"), tmp_path)
+    rows = folder.metrics()
+    training = [row for row in rows if row["kind"] == "train"]
+    games = sum(row["games"] for row in training)
+    # Five lives of about 35 decisions each: with a game per life there would be five times more.
+    assert 5 <= games <= 25
+    assert np.isfinite([row["loss"] for row in training if "loss" in row]).all()
+    assert rows[-1]["kind"] == "evaluation"
+    assert len(rows[-1]["returns"]) == 2
+    assert rows[-1]["frame"] == 10_000
+
+
+def test_pong_reports_raw_returns_and_a_resumed_run_records_its_new_game(
+    tmp_path, stop_at, monkeypatch
+):
+    spec = atari_spec("Pong")
+    begun = []
+    begin = C51.begin
+    monkeypatch.setattr(C51, "begin", lambda self, obs: (begun.append(obs), begin(self, obs)))
+    stop_at(1_500)
+    with pytest.raises(Stopped):
+        train(spec, tmp_path)
+    train(spec, tmp_path)
+    rows = RunFolder(tmp_path).metrics()
+    assert [row["decision"] for row in rows if row["kind"] == "resume"] == [1_500]
+    assert len(begun) == 2, "the replay is told of the new game, so no stack crosses into it"
+    assert not begun[1][0, :3].any(), "a new game's first stack is black but for its last frame"
+    assert all(-21 <= r <= -15 for r in rows[-1]["returns"])
+    returns = [row["return"] for row in rows if row["kind"] == "train" and "return" in row]
+    assert returns
+    assert all(-21 <= r <= -15 for r in returns), "the game cut by the stop is not counted"

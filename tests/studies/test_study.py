@@ -1,0 +1,175 @@
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from bnmodes.errors import UsageError
+from bnmodes.runs.spec import spec_from_json
+from bnmodes.studies import paper
+from bnmodes.studies.catalogue import STUDIES, find_study
+from helpers.small_study import small_study
+
+
+def hashes(study):
+    return {run.spec.content_hash for run in study.runs}
+
+
+def test_study_a_is_seven_arms_on_26_games_with_three_seeds():
+    assert len(paper.A.runs) == len(hashes(paper.A)) == 7 * 26 * 3
+    assert [arm.name for arm in paper.A.arms] == [
+        "C51", "LN", "BN running", "BN tracked 0.001", "BN tracked 0.01", "BN tracked 0.1",
+        "BN batch",
+    ]  # fmt: skip
+    for run in paper.A.runs:
+        assert run.spec.total_decisions == 1_250_000
+        assert run.spec.config.updates_per_decision == 0.25
+    tracks = [arm.config("atari").protocol.bootstrap.track for arm in paper.A.arms]
+    assert tracks == [None, None, None, 0.001, 0.01, 0.1, None]
+
+
+def test_study_b_is_five_arms_at_six_utds_and_shares_with_a_what_is_the_same():
+    assert len(paper.B.runs) == len(hashes(paper.B)) == 5 * 6 * 26 * 3
+    assert len(hashes(paper.A) & hashes(paper.B)) == 3 * 26 * 3
+    for run in paper.B.runs:
+        projected = run.spec.config.projection.granularity == "neuron"
+        assert projected == ("WN" in run.arm)
+        assert (run.spec.config.learning_rate_schedule == "linear") == projected
+        if run.spec.config.norm.kind == "bn":
+            assert run.spec.config.protocol.bootstrap.statistics == "batch"
+
+
+def test_the_online_alpha_study_changes_only_the_predict_weight():
+    weights = {
+        (arm.base, arm.config("atari").protocol.predict.update)
+        for arm in paper.ONLINE_ALPHA.arms
+        if arm.base != "none"
+    }
+    assert weights == {(b, a) for b in ("bn-running", "bn-batch") for a in (0.001, 0.01, 0.1)}
+
+
+def test_study_c_crosses_the_roles_with_the_momenta_and_the_sources_of_next_values():
+    assert len(paper.C.runs) == len(hashes(paper.C)) == (1 + 2 * (3 * 4 + 1)) * 5
+    found = set()
+    for run in paper.C.runs:
+        config = run.spec.config
+        assert (run.spec.total_decisions, run.spec.evaluation.test_bins) == (10_000_000, 30)
+        assert config.head == "scalar"
+        if config.norm.kind == "bn":
+            roles = (config.protocol.act.statistics, config.protocol.bootstrap.statistics)
+            found.add((*roles, round(1 - config.protocol.predict.update, 9)))
+    combinations = {("running", "running"), ("running", "batch"), ("batch", "running")}
+    expected = {(*roles, m) for roles in combinations for m in (0, 0.9, 0.99, 0.999)}
+    assert found == expected | {("batch", "batch", 0.9)}
+    by_source = [run.spec.config.bootstrap_source for run in paper.C.runs]
+    assert by_source.count("acting-cache") == 13 * 5
+    assert (paper.C.metric, paper.C.final_points) == ("test", 3)
+
+
+def test_study_d_is_five_arms_on_26_games_with_ten_seeds():
+    assert len(paper.D.runs) == len(hashes(paper.D)) == 5 * 26 * 10
+    configs = {arm.name: arm.config("atari") for arm in paper.D.arms}
+    assert {name: c.head for name, c in configs.items()} == {
+        "LN": "scalar", "BN running": "scalar", "BN batch": "scalar",
+        "LN HL-Gauss": "hl-gauss", "BN batch HL-Gauss": "hl-gauss",
+    }  # fmt: skip
+    released = configs["BN running"].protocol
+    assert (released.act.statistics, released.bootstrap.statistics) == ("running", "running")
+    assert released.predict.update == 0.01
+    for run in paper.D.runs[::97]:
+        assert (run.spec.total_decisions, run.spec.evaluation.test_bins) == (100_000_000, 60)
+    assert (paper.D.metric, paper.D.final_points) == ("test", 1)
+
+
+def test_the_quick_study_is_study_c_at_minatar_size():
+    study = find_study("quick")
+    assert [arm.name for arm in study.arms] == [
+        "LN", "BN running 0.999", "BN running 0.99", "BN bootstrap only 0.999",
+        "BN act only 0.999", "BN batch",
+    ]  # fmt: skip
+    assert study.games == ("minatar/breakout", "minatar/space_invaders")
+    assert (len(study.seeds), study.total_decisions) == (3, 400_000)
+    assert {run.spec.config.bootstrap_source for run in study.runs} == {"recompute"}
+
+
+def test_study_f_is_three_actor_critics_on_26_sticky_games_with_five_seeds():
+    assert len(paper.F.runs) == len(hashes(paper.F)) == 3 * 26 * 5
+    assert {run.spec.agent for run in paper.F.runs} == {"xqc", "mrq", "td3"}
+    assert all(run.game.endswith("-sticky") for run in paper.F.runs)
+    grid = paper.F.evaluation.grid(paper.F.total_decisions)
+    assert (grid[0], grid[-1], len(grid)) == (50_000, 1_250_000, 25)
+    plain = replace(paper.F.runs[0].spec, env="atari/Alien")
+    assert plain.content_hash not in hashes(paper.F), "the setting is in the hash"
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_of_the_catalogue_is_valid_and_its_specs_survive_a_file(name):
+    study = STUDIES[name]
+    assert study.reference in [arm.name for arm in study.arms]
+    assert len({arm.name for arm in study.arms}) == len(study.arms)
+    for run in study.runs[:: max(1, len(study.runs) // 40)]:
+        run.spec.validate()
+        again = spec_from_json(json.loads(json.dumps(run.spec.to_json())))
+        assert again.content_hash == run.spec.content_hash
+
+
+def test_a_hash_is_the_same_in_another_process():
+    code = "from bnmodes.studies.paper import A; print(A.runs[0].spec.content_hash)"
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert other.stdout.strip() == paper.A.runs[0].spec.content_hash
+
+
+def test_hashes_stay_what_they_were():
+    """Another hash would orphan every finished run of the study: change it only on purpose."""
+    hashes = {name: study.runs[0].spec.content_hash for name, study in STUDIES.items()}
+    assert hashes == {
+        "quick": "98159b22ad29",
+        "quick-c51": "3709fe03b9f1",
+        "quick-actor-critics": "cfbc6260ebca",
+        "paper-f": "75bd4f376c97",
+        "paper-a": "ee7ca4f88a3f",
+        "paper-b": "ee7ca4f88a3f",
+        "paper-online-alpha": "ee7ca4f88a3f",
+        "paper-c": "79daa2e4202d",
+        "paper-d": "2afa8bc04b34",
+        "paper-e-c51": "ae9bfac1f581",
+        "paper-e-pqn": "2afa8bc04b34",
+    }
+
+
+def test_a_setting_added_later_renames_no_run_and_old_files_are_read():
+    spec = paper.A.runs[0].spec
+    data = spec.to_json()
+    del data["evaluation"]["test_bins"]
+    del data["config"]["calibrate_target"]
+    again = spec_from_json(data)
+    assert again == spec
+    assert again.content_hash == spec.content_hash
+    changed = replace(spec, config=replace(spec.config, calibrate_target=True))
+    assert changed.content_hash != spec.content_hash
+
+
+def test_a_part_of_a_study_has_the_same_runs():
+    part = paper.A.restricted(arms=["bn BATCH"], games=["atari/pong"], seeds=[2])
+    (run,) = part.runs
+    assert str(run) == "BN batch on atari/Pong, seed 2"
+    assert run in paper.A.runs
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        ({"arms": ["BN bathc"]}, r"no arm 'BN bathc' \(did you mean 'BN batch'\?\)"),
+        ({"games": ["minatar/breakuot"]}, "minatar/breakout"),
+        ({"seeds": [7]}, "no seed '7'"),
+    ],
+)
+def test_unknown_parts_are_refused(choice, words):
+    with pytest.raises(UsageError, match=words):
+        small_study().restricted(**choice)
+
+
+def test_an_unknown_study_is_refused():
+    with pytest.raises(UsageError, match="did you mean 'quick-c51'"):
+        find_study("quick-c15")
