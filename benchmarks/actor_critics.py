@@ -10,7 +10,7 @@ import time
 
 import torch
 
-from bnmodes.agents.catalogue import AGENTS
+from bnmodes.agents.registry import AGENTS
 from bnmodes.envs.registry import env_family, make_env
 
 AGENT_ARMS = (("td3", "none"), ("xqc", "bn-joined"), ("mrq", "ln"))
@@ -23,7 +23,7 @@ def measure(agent_name: str, arm: str, env: str, decisions: int) -> None:
     torch.set_num_threads(1)
     declared = AGENTS[agent_name].arm_config(arm, env_family(env))
     games = make_env(env, 1, seed=0)
-    config = declared.rehearsal()
+    config = declared.for_timing()
     agent = AGENTS[agent_name].build(config, games.spec, 0, 10**6)
     obs = games.reset()
     agent.begin(obs)

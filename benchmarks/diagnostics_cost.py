@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from bnmodes.agents.catalogue import AGENTS
+from bnmodes.agents.registry import AGENTS
 from bnmodes.envs.registry import env_family, make_env
-from bnmodes.runs.spec import DiagnosticsConfig
+from bnmodes.runs.spec import DiagnosticsSettings
 
 LEARNING_STARTS = 1_100
 """More rows than diagnostics draw."""
@@ -49,7 +49,7 @@ def seconds_per_decision_and_pass(agent: str, env: str, arm: str, steps: int) ->
 
 def main() -> None:
     torch.set_num_threads(1)
-    points = DiagnosticsConfig().points
+    points = DiagnosticsSettings().points
     print(f"{points} diagnostics in a run, one thread, processor time")
     for agent, env, arm, total, steps in (
         ("c51", "minatar/breakout", "none", 40_000, 4_000),

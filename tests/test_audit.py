@@ -10,7 +10,7 @@ from torch import nn
 import bnmodes
 from bnmodes import Audit, audit, forward_mode
 from bnmodes.errors import UsageError
-from bnmodes.networks.value import NormConfig, QNetwork
+from bnmodes.networks.value import NormSettings, QNetwork
 from bnmodes.protocol import Mode
 
 MODES = {
@@ -36,7 +36,12 @@ def rows(count=8) -> torch.Tensor:
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 def test_the_four_modes_of_our_network_are_told_apart(mode):
     network = QNetwork(
-        (2, 10, 10), (3, 7), "minatar", NormConfig(kind="bn"), 1.0, torch.Generator().manual_seed(0)
+        (2, 10, 10),
+        (3, 7),
+        "minatar",
+        NormSettings(kind="bn"),
+        1.0,
+        torch.Generator().manual_seed(0),
     )
     x = torch.randint(0, 2, (6, 2, 10, 10), dtype=torch.uint8)
     observed = audit(lambda x: network(x, mode), x, modules=[network])

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from bnmodes.agents.c51_config import C51_ARMS, c51_config
+from bnmodes.agents.c51 import C51_ARMS, c51_config
 from bnmodes.errors import UsageError
 from bnmodes.protocol import (
     Forward,

@@ -1,23 +1,46 @@
-"""BatchNorm forward modes of value-learning agents."""
+"""BatchNorm forward modes of value-learning agents: declared, tested, trained.
 
-from bnmodes.audit import Audit, audit
-from bnmodes.norm.foreign import forward_mode
-from bnmodes.norm.layers import BatchNorm, LayerNorm, ModedModule
-from bnmodes.protocol import BATCH, RUNNING, Forward, Mode, Protocol, Setting, explain, preset
+Everything public is a name of this module, imported when it is first used.
+"""
 
-__all__ = [
-    "BATCH",
-    "RUNNING",
-    "Audit",
-    "BatchNorm",
-    "Forward",
-    "LayerNorm",
-    "Mode",
-    "ModedModule",
-    "Protocol",
-    "Setting",
-    "audit",
-    "explain",
-    "forward_mode",
-    "preset",
-]
+import importlib
+
+_HOMES = {
+    "BATCH": "protocol",
+    "RUNNING": "protocol",
+    "AgentCapabilities": "protocol",
+    "AgentKind": "agents.agent",
+    "Arm": "studies.study",
+    "Audit": "audit",
+    "BatchNorm": "norm.layers",
+    "EvaluationSettings": "runs.spec",
+    "Forward": "protocol",
+    "LayerNorm": "norm.layers",
+    "Mode": "protocol",
+    "ModedModule": "norm.layers",
+    "Protocol": "protocol",
+    "Study": "studies.study",
+    "SuiteDefaults": "agents.agent",
+    "UsageError": "errors",
+    "audit": "audit",
+    "draw": "notebook",
+    "explain": "protocol",
+    "forward_mode": "norm.foreign",
+    "results": "notebook",
+    "run_study": "notebook",
+    "train": "notebook",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str):
+    # PyTorch takes seconds to import: a name's module is imported when the name is asked for.
+    if name not in _HOMES:
+        raise AttributeError(f"module 'bnmodes' has no attribute '{name}'")
+    globals()[name] = value = getattr(importlib.import_module(f"bnmodes.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

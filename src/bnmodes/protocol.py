@@ -8,7 +8,7 @@ passes of an agent, one per role. Weights are α, PyTorch's update weight: new =
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from typing import Literal, get_args
 
 from bnmodes.errors import UsageError
@@ -19,7 +19,16 @@ Population = Literal[
     "replay-obs", "replay-next-obs", "joined", "acting", "acting+test", "rollout", "evaluation"
 ]
 Role = Literal[
-    "predict", "bootstrap", "act", "evaluate", "improve", "improve_critic", "bootstrap_actor"
+    "predict",
+    "bootstrap",
+    "act",
+    "evaluate",
+    "improve",
+    "improve_critic",
+    "bootstrap_actor",
+    "model",
+    "model_target",
+    "calibrate",
 ]
 
 
@@ -38,7 +47,7 @@ def alpha(text: str | float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Mode:
-    """Which moments a BatchNorm forward reads, and what it writes. Impossible ones do not exist."""
+    """Which statistics a BatchNorm forward uses and updates. Invalid combinations raise."""
 
     statistics: Statistics
     """Moments used: of the rows in this very forward, the stored ones, or none (no BatchNorm)."""
@@ -87,13 +96,18 @@ class Forward(Mode):
     population: Population
     """The rows that are in the batch together."""
 
+    @classmethod
+    def of(cls, mode: Mode, params: Params, population: Population) -> "Forward":
+        """A mode, run with these parameters on these rows."""
+        return cls(**asdict(mode), params=params, population=population)
+
 
 @dataclass(frozen=True)
-class Setting:
+class AgentCapabilities:
     """What an agent offers its forwards; a protocol is validated against it."""
 
     rows: Mapping[Role, Mapping[Population, int]]
-    """For each role of the agent: the populations it can be given, and their number of rows."""
+    """For each role of the agent: the populations that it can be given, and their batch size."""
     has_target: bool
     has_batchnorm: bool
 
@@ -116,22 +130,28 @@ class Protocol:
     """The critic's forward in the policy's loss, and of the features that the policy reads."""
     bootstrap_actor: Forward | None = None
     """The policy's forward that picks the next action of the learning target."""
+    model: Forward | None = None
+    """The forward that predicts the next states' features (agents that learn a model only)."""
+    model_target: Forward | None = None
+    """The forward that makes the features which the model is to predict."""
+    calibrate: Forward | None = None
+    """A forward before the first bootstrap that only sets running statistics."""
 
     def roles(self) -> dict[Role, Forward]:
         declared = {f.name: getattr(self, f.name) for f in fields(self)}
         return {role: forward for role, forward in declared.items() if forward is not None}
 
-    def validate(self, setting: Setting) -> None:
+    def validate(self, offered: AgentCapabilities) -> None:
         """Refuse what cannot mean anything for an agent, with a sentence that says what to do."""
         roles = self.roles()
-        if missing := setting.rows.keys() - roles.keys():
+        if missing := offered.rows.keys() - roles.keys():
             raise UsageError(f"this agent has a role '{min(missing)}': declare its forward.")
         if self.predict.params != "online":
             raise UsageError("predict gets the gradient, so its params must be online.")
         if self.improve and self.improve.params != "online":
             raise UsageError("improve gets the policy's gradient, so its params must be online.")
         for role, forward in roles.items():
-            self._validate_role(role, forward, setting)
+            self._validate_role(role, forward, offered)
         self._validate_moments_are_written()
         if self.evaluate.writes:
             raise UsageError(
@@ -139,25 +159,25 @@ class Protocol:
             )
 
     @staticmethod
-    def _validate_role(role: Role, forward: Forward, setting: Setting) -> None:
-        if role not in setting.rows:
+    def _validate_role(role: Role, forward: Forward, offered: AgentCapabilities) -> None:
+        if role not in offered.rows:
             raise UsageError(f"this agent has no role '{role}': leave it out.")
-        if forward.population not in setting.rows[role]:
-            offered = ", ".join(setting.rows[role])
+        if forward.population not in offered.rows[role]:
+            offered = ", ".join(offered.rows[role])
             raise UsageError(
                 f"{role} cannot be given the population '{forward.population}': "
                 f"this agent offers {offered}."
             )
-        if forward.params == "target" and not setting.has_target:
+        if forward.params == "target" and not offered.has_target:
             raise UsageError(f"{role} asks for target params, but this agent has none: use online.")
-        if (forward.statistics == "none") == setting.has_batchnorm:
-            network = "has BatchNorm" if setting.has_batchnorm else "has no BatchNorm"
-            choice = "batch or running" if setting.has_batchnorm else "none"
+        if (forward.statistics == "none") == offered.has_batchnorm:
+            network = "has BatchNorm" if offered.has_batchnorm else "has no BatchNorm"
+            choice = "batch or running" if offered.has_batchnorm else "none"
             raise UsageError(
                 f"{role} declares statistics '{forward.statistics}', but the network {network}: "
                 f"use {choice}."
             )
-        rows = setting.rows[role][forward.population]
+        rows = offered.rows[role][forward.population]
         if forward.statistics == "batch" and rows < 2:
             raise UsageError(
                 f"{role} asks for batch statistics, but '{forward.population}' has one row, whose "
@@ -195,7 +215,7 @@ def _weight(weight: float | None) -> str:
     return "nothing" if weight is None else f"α {weight:g} (Flax {1 - weight:g})"
 
 
-def explain(protocol: Protocol, setting: Setting) -> str:
+def explain(protocol: Protocol, offered: AgentCapabilities) -> str:
     """The table for people: role × (parameters, rows, statistics, writes)."""
     header = ("role", "parameters", "rows", "statistics", "writes")
     table = [header]
@@ -208,7 +228,7 @@ def explain(protocol: Protocol, setting: Setting) -> str:
         if forward.track is not None:
             statistics = "tracked: stored moments, after a discarded pass"
         written = forward.update if forward.track is None else forward.track
-        rows = setting.rows[role][forward.population]
+        rows = offered.rows[role][forward.population]
         table.append(
             (role, forward.params, f"{rows} × {forward.population}", statistics, _weight(written))
         )
@@ -220,17 +240,17 @@ def explain(protocol: Protocol, setting: Setting) -> str:
     return "\n".join([lines[0], "  ".join("─" * w for w in widths), *lines[1:]])
 
 
-def explain_json(protocol: Protocol, setting: Setting) -> str:
+def explain_json(protocol: Protocol, offered: AgentCapabilities) -> str:
     """The same table for programs."""
-    return json.dumps(as_table(protocol, setting), indent=2, ensure_ascii=False)
+    return json.dumps(as_table(protocol, offered), indent=2, ensure_ascii=False)
 
 
-def as_table(protocol: Protocol, setting: Setting) -> dict[Role, dict]:
+def as_table(protocol: Protocol, offered: AgentCapabilities) -> dict[Role, dict]:
     """Each role's declaration, its rows, and both conventions of its weights."""
     return {
         role: asdict(forward)
         | {
-            "rows": setting.rows[role][forward.population],
+            "rows": offered.rows[role][forward.population],
             "track_flax_momentum": _flax(forward.track),
             "update_flax_momentum": _flax(forward.update),
         }
@@ -240,98 +260,3 @@ def as_table(protocol: Protocol, setting: Setting) -> dict[Role, dict]:
 
 def _flax(weight: float | None) -> float | None:
     return None if weight is None else round(1 - weight, 12)
-
-
-def c51(bootstrap: Mode, predict: Mode) -> Protocol:
-    """C51 acts and evaluates one game at a time, so there it can only read stored moments."""
-    reading = Mode(statistics="none" if predict.statistics == "none" else "running")
-    return Protocol(
-        predict=_forward(predict, "online", "replay-obs"),
-        bootstrap=_forward(bootstrap, "target", "replay-next-obs"),
-        act=_forward(reading, "online", "acting"),
-        evaluate=_forward(reading, "online", "evaluation"),
-    )
-
-
-def _forward(mode: Mode, params: Params, population: Population) -> Forward:
-    return Forward(**asdict(mode), params=params, population=population)
-
-
-def pqn(act: Mode, bootstrap: Mode, predict: Mode) -> Protocol:
-    """PQN has no target network. It acts for its training and its greedy test games together, and
-    a separate evaluation uses the statistics of acting on its own rows."""
-    return Protocol(
-        predict=_forward(predict, "online", "rollout"),
-        bootstrap=_forward(bootstrap, "online", "rollout"),
-        act=_forward(act, "online", "acting+test"),
-        evaluate=_forward(act, "online", "evaluation"),
-    )
-
-
-_PQN_MODES = {
-    "pqn/released": (RUNNING, RUNNING),
-    "pqn/bootstrap-only": (RUNNING, BATCH),
-    "pqn/act-only": (BATCH, RUNNING),
-    "pqn/batch": (BATCH, BATCH),
-}
-
-
-def actor_critic(
-    predict: Forward, bootstrap: Forward, act: Mode, improve: Mode, policy_params: Params
-) -> Protocol:
-    """The policy's loss reads the critic as acting does; one game at a time acts, so there stored
-    moments are read."""
-    return Protocol(
-        predict=predict,
-        bootstrap=bootstrap,
-        act=_forward(act, "online", "acting"),
-        evaluate=_forward(act, "online", "evaluation"),
-        improve=_forward(improve, "online", "replay-obs"),
-        improve_critic=_forward(act, "online", "replay-obs"),
-        bootstrap_actor=_forward(act, policy_params, "replay-next-obs"),
-    )
-
-
-_CRITIC_MODES: dict[str, tuple[Population, Population, Params, Mode]] = {
-    "xqc/joined": ("joined", "joined", "target", BATCH),
-    "xqc/separate": ("replay-obs", "replay-next-obs", "target", BATCH),
-    "xqc/running": ("replay-obs", "replay-next-obs", "target", RUNNING),
-    "crossq/joined": ("joined", "joined", "online", BATCH),
-}
-PRESETS = (
-    *("c51/none", "c51/batch", "c51/running", "c51/tracked-A", "pqn/none", *_PQN_MODES),
-    *("td3/none", "mrq/none", *_CRITIC_MODES),
-)
-
-
-def preset(name: str, update: float = 0.01) -> Protocol:
-    """A protocol by its name; `update` is the weight that predict (and improve) writes with."""
-    predict = Mode(statistics="batch", update=update)
-    none = Mode(statistics="none")
-    if name == "c51/none":
-        return c51(bootstrap=none, predict=none)
-    if name == "pqn/none":
-        return pqn(act=none, bootstrap=none, predict=none)
-    if name in ("td3/none", "mrq/none"):
-        alone = _forward(none, "online", "replay-obs")
-        following = _forward(none, "target", "replay-next-obs")
-        return actor_critic(alone, following, act=none, improve=none, policy_params="target")
-    if name in _CRITIC_MODES:
-        population, next_population, params, bootstrap = _CRITIC_MODES[name]
-        return actor_critic(
-            predict=_forward(predict, "online", population),
-            bootstrap=_forward(bootstrap, params, next_population),
-            act=RUNNING,
-            improve=predict,
-            policy_params="online",
-        )
-    if name in _PQN_MODES:
-        act, bootstrap = _PQN_MODES[name]
-        return pqn(act=act, bootstrap=bootstrap, predict=predict)
-    if name == "c51/batch":
-        return c51(bootstrap=BATCH, predict=predict)
-    if name == "c51/running":
-        return c51(bootstrap=RUNNING, predict=predict)
-    if match := re.fullmatch(r"c51/tracked-(.+)", name):
-        return c51(bootstrap=replace(RUNNING, track=alpha(match[1])), predict=predict)
-    raise UsageError(f"protocol '{name}' is unknown: choose one of {', '.join(PRESETS)}.")

@@ -132,7 +132,7 @@ def test_td3s_target_is_the_lower_critic_of_the_noisy_next_action(monkeypatch):
     batch = agent.replay.sample(16, agent.replay_stream)
     with torch.no_grad():
         next_action = agent._next_action(batch.next_obs, agent._bootstrap_noise())
-        alone = agent.config.protocol.bootstrap
+        alone = agent.settings.protocol.bootstrap
         next_q = agent.critics["target"]((batch.next_obs, next_action), alone)[..., 0]
         q = agent.critics["online"]((batch.obs, one_hot(batch.action, 3)), alone)[..., 0]
     expected = 0.0
@@ -214,7 +214,7 @@ def test_xqcs_target_is_the_whole_distribution_of_the_lower_critic():
     agent._descend = lambda name, loss, rate: loss.backward()
     agent.replay.reward[:] = 0
     agent.replay.terminated[:] = False
-    agent.config = type(agent.config)(**(vars(agent.config) | {"gamma": 1.0}))
+    agent.settings = type(agent.settings)(**(vars(agent.settings) | {"gamma": 1.0}))
     agent._updates(1)
     # The gradient of cross-entropy at equal logits is 1/21 minus the target.
     target = 1 / 21 - high.grad
@@ -337,7 +337,7 @@ def test_learned_values_and_actions_are_right_on_the_probes(name, probe):
     obs = torch.from_numpy(observations).repeat_interleave(actions, 0)
     action = one_hot(torch.arange(actions).repeat(states), actions)
     with torch.no_grad():
-        said = forward_as("improve_critic", agent.config.protocol, agent.critics, (obs, action))
+        said = forward_as("improve_critic", agent.settings.protocol, agent.critics, (obs, action))
     if name == "xqc":
         q = agent._expected(said).mean(0) * agent.returns.deviation
     else:

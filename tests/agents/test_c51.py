@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from bnmodes.agents.c51 import C51
-from bnmodes.agents.c51_config import C51_ARMS, c51_config
+from bnmodes.agents.c51 import C51_ARMS, c51_config
 from bnmodes.envs.probe import PROBES
 from bnmodes.envs.registry import make_env
 from bnmodes.errors import UsageError
-from bnmodes.networks.value import NormConfig
+from bnmodes.networks.value import NormSettings
 from bnmodes.protocol import RUNNING
 
 
@@ -76,7 +76,7 @@ def test_only_tracking_moves_the_targets_moments_between_copies(arm, moves):
 def test_tracking_moves_moments_towards_the_next_observations_by_alpha():
     agent, games = build("bn-tracked", alpha=0.5, learning_starts_decisions=1000)
     play(agent, games, decisions=64)
-    agent.config = replace(agent.config, batch_size=64)
+    agent.settings = replace(agent.settings, batch_size=64)
     state = agent.replay_stream.bit_generator.state
     x = agent.replay.sample(64, agent.replay_stream).next_obs
     first_layer = agent.networks["target"].linears[0](x.float())
@@ -172,10 +172,10 @@ def test_acting_is_greedy_but_for_epsilon():
 
 def test_acting_and_evaluating_ask_for_their_own_roles(monkeypatch):
     agent, games = build(num_envs=4)
-    protocol = agent.config.protocol
+    protocol = agent.settings.protocol
     batch_acting = replace(protocol, act=replace(protocol.act, statistics="batch"))
-    agent.config = replace(agent.config, protocol=batch_acting)
-    agent.config.validate(evaluation_rows=10)
+    agent.settings = replace(agent.settings, protocol=batch_acting)
+    agent.settings.validate(evaluation_rows=10)
     agent.decisions = 1000
     modes = []
     run = agent.networks["online"].run
@@ -227,7 +227,7 @@ def test_metrics_are_means_over_the_updates():
         ({"replay_capacity": 5}, "at least 32"),
         ({"updates_per_decision": float("inf")}, "finite"),
         ({"v_max": float("inf")}, "finite"),
-        ({"norm": NormConfig(bn_epsilon=-1.0)}, "above 0"),
+        ({"norm": NormSettings(bn_epsilon=-1.0)}, "above 0"),
         ({"calibrate_target": True}, "only BatchNorm"),
     ],
 )

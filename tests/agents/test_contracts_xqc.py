@@ -42,7 +42,7 @@ def state_actions(seed: int, rows: int = 6) -> tuple[torch.Tensor, torch.Tensor]
 
 def answer(agent: XQC, role: str, now, following) -> torch.Tensor:
     """Of the first row: what the role's network says."""
-    protocol = agent.config.protocol
+    protocol = agent.settings.protocol
     with torch.no_grad():
         if role in ("predict", "bootstrap"):
             return agent._critic(role, now, following)[:, 0]
@@ -127,7 +127,7 @@ def test_one_update_makes_the_declared_forwards_and_no_other(arm, monkeypatch):
     agent.decisions = 10**6
     agent.act(obs[:1])
     agent.greedy(obs)
-    assert calls == declared_calls(agent.config.protocol, batch=8)
+    assert calls == declared_calls(agent.settings.protocol, batch=8)
 
 
 def fill(agent: XQC) -> None:
@@ -201,7 +201,7 @@ def test_joined_rows_are_each_normalised_as_in_one_plain_batch():
     agent = make_agent("bn-joined")
     both = tuple(torch.cat(parts) for parts in zip(now, following, strict=True))
     with torch.no_grad():
-        whole = agent.critics["target"](both, agent.config.protocol.bootstrap)
+        whole = agent.critics["target"](both, agent.settings.protocol.bootstrap)
         torch.testing.assert_close(agent._critic("bootstrap", now, following), whole[:, 6:])
-        whole = agent.critics["online"](both, agent.config.protocol.predict)
+        whole = agent.critics["online"](both, agent.settings.protocol.predict)
         torch.testing.assert_close(agent._critic("predict", now, following), whole[:, :6])

@@ -59,7 +59,7 @@ def test_value_targets_against_a_loop_over_rows():
     agent, games = build("mrq")
     fill(agent, games, 80)
     agent.reward_scale, agent.target_reward_scale = 0.3, 0.7
-    _, _, sequences = agent._sample(agent.config.batch_size, 3, agent.replay_stream)
+    _, _, sequences = agent._sample(agent.settings.batch_size, 3, agent.replay_stream)
     stream = agent.policy_stream.get_state()
     last = sequences.last_successor()
     with torch.no_grad():
@@ -93,7 +93,7 @@ def test_the_model_loss_against_a_loop_over_rows_and_steps(termination_seen):
     fill(agent, games, 80)
     agent.termination_seen = termination_seen
     state = agent.replay_stream.bit_generator.state
-    _, _, sequences = agent._sample(agent.config.batch_size, 3, agent.replay_stream)
+    _, _, sequences = agent._sample(agent.settings.batch_size, 3, agent.replay_stream)
     online, places = agent.critics["online"], agent.reward_bins.places()
     losses = []
     with torch.no_grad():
@@ -138,7 +138,7 @@ def test_priorities_follow_the_errors_of_what_was_learnt_from():
     state = agent.replay_stream.bit_generator.state
     agent._learn_values = lambda sequences: torch.full((8,), 32.0)
     agent._learn_model = lambda: None
-    _, transition, _ = agent._sample(agent.config.batch_size, 3, agent.replay_stream)
+    _, transition, _ = agent._sample(agent.settings.batch_size, 3, agent.replay_stream)
     agent.replay_stream.bit_generator.state = state
     agent._updates(1)
     values = agent.priorities.values[:60, 0]
@@ -148,6 +148,6 @@ def test_priorities_follow_the_errors_of_what_was_learnt_from():
 
 
 def test_a_rehearsal_does_an_encoder_update_with_every_update():
-    config = build("mrq")[0].config
-    assert config.rehearsal().target_period_updates == 1
-    assert config.rehearsal().learning_starts_decisions == 0
+    config = build("mrq")[0].settings
+    assert config.for_timing().target_period_updates == 1
+    assert config.for_timing().learning_starts_decisions == 0

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from bnmodes.agents.pqn import PQN
-from bnmodes.agents.pqn_config import PQN_ARMS, pqn_config
+from bnmodes.agents.pqn import PQN_ARMS, pqn_config
 from bnmodes.envs.probe import PROBES
 from bnmodes.envs.registry import make_env
 from bnmodes.errors import UsageError
@@ -100,7 +100,7 @@ def values_of(source: str, arm: str, env: str, **changes):
     """Next values of one rollout, and which of them count (a terminated step's do not)."""
     agent, games = build(arm, env, bootstrap_source=source, **changes)
     obs = games.reset()
-    for _ in range(agent.config.rollout_steps):
+    for _ in range(agent.settings.rollout_steps):
         actions = agent.act(obs)
         step = games.step(actions)
         agent.observe(actions, step)

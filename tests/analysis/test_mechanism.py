@@ -165,7 +165,7 @@ def test_study_e_is_made_of_runs_of_b_and_d():
         return {run.spec.content_hash for run in study.runs}
 
     assert hashes(paper.E_C51) < hashes(paper.B)
-    assert {run.spec.config.updates_per_decision for run in paper.E_C51.runs} == {4.0}
+    assert {run.spec.settings.updates_per_decision for run in paper.E_C51.runs} == {4.0}
     assert hashes(paper.E_PQN) < hashes(paper.D)
     assert len(paper.E_PQN.arms) == 4
     assert all(run.spec.diagnostics.points > 0 for run in paper.E_C51.runs)

@@ -16,7 +16,7 @@ from bnmodes.analysis.scores import (
     reference_normalised,
 )
 from bnmodes.errors import UsageError
-from bnmodes.runs.spec import EvaluationConfig
+from bnmodes.runs.spec import EvaluationSettings
 from bnmodes.studies.results import SCHEMA, StudyResults
 from bnmodes.studies.study import Arm, Study
 from helpers.synthetic import minatar_study, synthetic_results
@@ -35,7 +35,7 @@ def make_study(games, seeds=(0, 1, 7), total_decisions=1_250_000):
         seeds=seeds,
         total_decisions=total_decisions,
         record_every_decisions=10_000,
-        evaluation=EvaluationConfig(every_decisions=100_000),
+        evaluation=EvaluationSettings(every_decisions=100_000),
         reference="none",
     )
 

@@ -148,7 +148,7 @@ def test_the_game_decides_the_defaults_and_options_override_them(run, tmp_path):
     _, out, _ = run("train", "c51", "--help")
     assert "(default: 1000)" in " ".join(out.replace("│", " ").split())
     run(*SHORT, "--arm", "bn-wn", "--projection.granularity", "layer", "--out", tmp_path / "x")
-    config = RunFolder(tmp_path / "x").spec().config
+    config = RunFolder(tmp_path / "x").spec().settings
     assert config.projection.granularity == "layer"
     assert RunFolder(tmp_path / "x").spec().arm == "bn-wn-changed"
     assert config.learning_rate_schedule == "linear"

@@ -7,7 +7,7 @@ import pytest
 
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import train
-from bnmodes.runs.spec import EvaluationConfig
+from bnmodes.runs.spec import EvaluationSettings
 from bnmodes.studies import catalogue
 from bnmodes.studies.results import run_path
 from helpers.small_study import small_study
@@ -16,7 +16,7 @@ from helpers.small_study import small_study
 STUDY = small_study(
     games=("minatar/breakout",),
     total_decisions=400,
-    evaluation=EvaluationConfig(every_decisions=200, episodes=20, epsilon=1.0),
+    evaluation=EvaluationSettings(every_decisions=200, episodes=20, epsilon=1.0),
 )
 
 

@@ -41,7 +41,7 @@ def measured(agent) -> dict:
 def rows_of(agent):
     """The rows that `measured` looks at, where they are one minibatch."""
     random = rng()
-    drawn = agent.transitions(agent.config.batch_size, random)
+    drawn = agent.transitions(agent.settings.batch_size, random)
     noise = torch.Generator().manual_seed(int(random.integers(2**63 - 1)))
     return update_rows(agent, drawn, noise)
 
@@ -228,7 +228,7 @@ def test_relaxed_actions_are_another_population_than_one_hot_ones():
 def test_the_change_of_outputs_is_between_the_two_statistics_on_the_same_rows():
     agent = learnt("xqc")
     row, rows, support = measured(agent), rows_of(agent), agent.support.double().numpy()
-    count = agent.config.batch_size
+    count = agent.settings.batch_size
     for role, params, batch, kept in (
         ("predict", "online", rows.joined, slice(0, count)),
         ("bootstrap", "target", rows.joined, slice(count, None)),
@@ -255,7 +255,7 @@ def test_the_change_of_outputs_is_between_the_two_statistics_on_the_same_rows():
 @pytest.mark.parametrize("name", ["td3", "xqc", "mrq"])
 def test_max_q_is_of_the_best_one_hot_action(name):
     agent = learnt(name)
-    rows, mode = rows_of(agent), agent.config.protocol.improve_critic
+    rows, mode = rows_of(agent), agent.settings.protocol.improve_critic
     with torch.no_grad():
         each = [
             agent.q_values(agent.critics["online"]((rows.obs, one.expand(64, -1)), mode)).mean(0)

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from bnmodes.agents.c51 import C51
-from bnmodes.agents.c51_config import c51_config
+from bnmodes.agents.c51 import c51_config
 from bnmodes.agents.diagnostic_rows import replay_batches, rollout_batches
 from bnmodes.agents.pqn import PQN
-from bnmodes.agents.pqn_config import pqn_config
+from bnmodes.agents.pqn import pqn_config
 from bnmodes.envs.registry import make_env
 from bnmodes.protocol import BATCH, RUNNING, Mode
 from bnmodes.runs.checkpoint import _encode
@@ -51,7 +51,7 @@ def rng():
 
 def batches_of(agent) -> dict:
     """The rows that `agent.diagnose(obs, rng())` looks at."""
-    return replay_batches(agent.replay, agent.config.batch_size, 256, rng())
+    return replay_batches(agent.replay, agent.settings.batch_size, 256, rng())
 
 
 @pytest.mark.parametrize("arm", ["none", "ln"])
@@ -162,7 +162,7 @@ def test_the_change_of_outputs_is_between_the_two_statistics_on_the_same_rows(ar
             total_variation.append(np.abs(p - q).sum(-1) / 2)
             changed.append((p @ support).argmax(-1) != (q @ support).argmax(-1))
             difference.append(np.abs(p @ support - q @ support))
-            own = getattr(agent.config.protocol, role).statistics
+            own = getattr(agent.settings.protocol, role).statistics
             max_q.append(((p if own == "running" else q) @ support).max(-1))
         assert row[f"{role}/total_variation"] == pytest.approx(np.mean(total_variation), rel=1e-3)
         assert row[f"{role}/greedy_changed"] == pytest.approx(np.mean(changed), rel=1e-4)
@@ -174,9 +174,9 @@ def test_a_tracked_role_reads_moments_that_its_own_rows_have_moved():
     """With weight 0.5, half of the first layer's shift remains."""
     agent, obs = c51("bn-tracked")
     tracked = agent.diagnose(obs, rng())
-    protocol = agent.config.protocol
+    protocol = agent.settings.protocol
     reading = replace(protocol, bootstrap=replace(protocol.bootstrap, track=None))
-    agent.config = replace(agent.config, protocol=reading)
+    agent.settings = replace(agent.settings, protocol=reading)
     plain = agent.diagnose(obs, rng())
     shift = "bootstrap/conv1/mean_shift"
     assert tracked[shift] == pytest.approx(0.5 * plain[shift], rel=1e-3)

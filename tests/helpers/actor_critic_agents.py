@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from bnmodes.agents.actor_critic import ActorCritic
-from bnmodes.agents.catalogue import AGENTS
+from bnmodes.agents.registry import AGENTS
 from bnmodes.envs.contract import VectorEnv
 from bnmodes.envs.registry import env_family, make_env
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
-from bnmodes.agents.catalogue import AGENTS
+from bnmodes.agents.registry import AGENTS
 from bnmodes.envs.registry import make_env
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.learning.optimizer import Optimizer
@@ -47,7 +47,7 @@ def fill(agent, games, decisions=40) -> None:
     rng = np.random.default_rng(0)
     obs = games.reset()
     agent.begin(obs)
-    for _ in range(getattr(agent.config, "rollout_steps", decisions)):
+    for _ in range(getattr(agent.settings, "rollout_steps", decisions)):
         agent.act(obs)
         actions = rng.integers(agent.num_actions, size=games.num_envs)
         step = games.step(actions)
@@ -57,7 +57,7 @@ def fill(agent, games, decisions=40) -> None:
 
 def learn(agent, updates=1) -> None:
     if hasattr(agent, "rollout"):
-        agent.step = agent.config.rollout_steps  # the same rollout again
+        agent.step = agent.settings.rollout_steps  # the same rollout again
         agent.learn()
     else:
         agent._updates(updates)

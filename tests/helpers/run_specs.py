@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from bnmodes.agents.c51_config import c51_config
-from bnmodes.agents.catalogue import AGENTS
-from bnmodes.agents.pqn_config import pqn_config
+from bnmodes.agents.c51 import c51_config
+from bnmodes.agents.registry import AGENTS
+from bnmodes.agents.pqn import pqn_config
 from bnmodes.envs.registry import env_family
-from bnmodes.runs.spec import DiagnosticsConfig, EvaluationConfig, RunSpec
+from bnmodes.runs.spec import DiagnosticsSettings, EvaluationSettings, RunSpec
 from helpers.actor_critic_agents import ARM, SMALL
 
 
@@ -24,8 +24,8 @@ def make_spec(env="minatar/breakout", arm="bn-tracked", total_decisions=400, see
         seed=seed,
         total_decisions=total_decisions,
         record_every_decisions=30,
-        evaluation=EvaluationConfig(every_decisions=150, episodes=3),
-        diagnostics=DiagnosticsConfig(points=4),
+        evaluation=EvaluationSettings(every_decisions=150, episodes=3),
+        diagnostics=DiagnosticsSettings(points=4),
         config=replace(c51_config(arm, env_family(env), 0.1), **(settings | config)),
     )
 
@@ -40,8 +40,8 @@ def make_pqn_spec(env="minatar/breakout", arm="bn-running", total_decisions=600,
         seed=0,
         total_decisions=total_decisions,
         record_every_decisions=60,
-        evaluation=EvaluationConfig(every_decisions=300, episodes=3, test_bins=10),
-        diagnostics=DiagnosticsConfig(points=4),
+        evaluation=EvaluationSettings(every_decisions=300, episodes=3, test_bins=10),
+        diagnostics=DiagnosticsSettings(points=4),
         config=replace(pqn_config(arm, env_family(env)), **(settings | config)),
     )
 
@@ -55,8 +55,8 @@ def make_actor_critic_spec(agent, env="minatar/breakout", arm=None, total_decisi
         seed=0,
         total_decisions=total_decisions,
         record_every_decisions=20,
-        evaluation=EvaluationConfig(every_decisions=80, episodes=3),
-        diagnostics=DiagnosticsConfig(points=4),
+        evaluation=EvaluationSettings(every_decisions=80, episodes=3),
+        diagnostics=DiagnosticsSettings(points=4),
         config=replace(AGENTS[agent].arm_config(arm, env_family(env)), **config),
     )
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import StopRequest
-from bnmodes.runs.spec import EvaluationConfig
+from bnmodes.runs.spec import EvaluationSettings
 from bnmodes.studies.launch.local import LocalLauncher
 from bnmodes.studies.launch.work_order import WorkerOptions
 from bnmodes.studies.results import gather, run_path
@@ -35,7 +35,7 @@ def small_study(**changes) -> Study:
         "seeds": (0, 1),
         "total_decisions": 900,
         "record_every_decisions": 100,
-        "evaluation": EvaluationConfig(every_decisions=300, episodes=2),
+        "evaluation": EvaluationSettings(every_decisions=300, episodes=2),
         "reference": "C51",
     }
     return Study(**(options | changes))

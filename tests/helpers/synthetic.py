@@ -8,7 +8,7 @@ import polars as pl
 
 from bnmodes.analysis.scores import _human_table
 from bnmodes.envs.registry import canonical_name, env_family
-from bnmodes.runs.spec import EvaluationConfig
+from bnmodes.runs.spec import EvaluationSettings
 from bnmodes.studies.paper import A as STUDY_A
 from bnmodes.studies.paper import B as STUDY_B
 from bnmodes.studies.results import SCHEMA, StudyResults
@@ -44,7 +44,7 @@ def minatar_study(
         seeds=tuple(seeds),
         total_decisions=40_000,
         record_every_decisions=1_000,
-        evaluation=EvaluationConfig(every_decisions=4_000, episodes=10),
+        evaluation=EvaluationSettings(every_decisions=4_000, episodes=10),
         reference="C51",
     )
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from bnmodes.networks.value import NormConfig, QNetwork
+from bnmodes.networks.value import NormSettings, QNetwork
 from bnmodes.protocol import BATCH
 
 NATURE = {"obs_shape": (4, 84, 84), "torso": "nature", "pixel_scale": 1 / 255}
@@ -10,7 +10,7 @@ MINATAR = {"obs_shape": (6, 10, 10), "torso": "minatar", "pixel_scale": 1.0}
 
 
 def build(kind="none", seed=0, head_shape=(3, 51), **options) -> QNetwork:
-    norm = options.pop("norm", NormConfig(kind=kind))
+    norm = options.pop("norm", NormSettings(kind=kind))
     generator = torch.Generator().manual_seed(seed)
     return QNetwork(head_shape=head_shape, norm=norm, generator=generator, **options)
 
@@ -96,7 +96,7 @@ def test_a_scalar_head_has_one_number_per_action():
 
 
 def test_layernorm_over_all_has_a_scale_for_every_element_of_the_map():
-    network = build(norm=NormConfig(kind="ln", ln_axes="all"), **MINATAR)
+    network = build(norm=NormSettings(kind="ln", ln_axes="all"), **MINATAR)
     assert network.norms[0].weight.shape == (16, 8, 8)
 
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bnmodes.agents.pqn_config import pqn_config
+from bnmodes.agents.pqn import pqn_config
 from bnmodes.runs.loop import train
-from bnmodes.runs.spec import EvaluationConfig
+from bnmodes.runs.spec import EvaluationSettings
 from helpers.run_specs import make_pqn_spec, make_spec
 
 
@@ -19,7 +19,7 @@ def test_c51_beats_the_random_policy_on_minatar_breakout(tmp_path):
                   learning_starts_decisions=500, target_period_decisions=250,
                   learning_rate=1e-3, epsilon_decay_fraction=0.2),
         record_every_decisions=500,
-        evaluation=EvaluationConfig(every_decisions=8_000, episodes=50),
+        evaluation=EvaluationSettings(every_decisions=8_000, episodes=50),
     )  # fmt: skip
     folder = train(spec, tmp_path / "trained")
     trained = folder.metrics()[-1]["returns"]
@@ -35,7 +35,7 @@ def test_pqn_beats_the_random_policy_on_minatar_breakout(arm, tmp_path):
         make_pqn_spec(arm=arm, total_decisions=60_000),
         config=replace(pqn_config(arm, "minatar"), learning_rate=1e-3, epsilon_decay_fraction=0.2),
         record_every_decisions=6_000,
-        evaluation=EvaluationConfig(every_decisions=60_000, episodes=3, test_bins=10),
+        evaluation=EvaluationSettings(every_decisions=60_000, episodes=3, test_bins=10),
     )
     rows = train(spec, tmp_path).metrics()
     tests = [row["return"] for row in rows if row["kind"] == "test" and "return" in row]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from helpers.actor_critic_agents import ARM
-from bnmodes.agents.catalogue import AGENTS
+from bnmodes.agents.registry import AGENTS
 from bnmodes.runs.loop import train
-from bnmodes.runs.spec import EvaluationConfig, RunSpec
+from bnmodes.runs.spec import EvaluationSettings, RunSpec
 
 FASTER = {
     "td3": {},
@@ -51,7 +51,7 @@ def test_an_actor_critic_beats_the_random_policy_on_minatar_breakout(
         seed=0,
         total_decisions=decisions,
         record_every_decisions=500,
-        evaluation=EvaluationConfig(every_decisions=decisions, episodes=50),
+        evaluation=EvaluationSettings(every_decisions=decisions, episodes=50),
         config=replace(config, **FASTER[agent], learning_starts_decisions=500),
     )
     rows = train(spec, tmp_path).metrics()

@@ -16,7 +16,7 @@ from bnmodes.runs import checkpoint
 from bnmodes.runs import loop as run_module
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import Loop, Stopped, train
-from bnmodes.runs.spec import EvaluationConfig, spec_from_json
+from bnmodes.runs.spec import EvaluationSettings, spec_from_json
 from helpers.run_specs import make_spec
 
 
@@ -205,15 +205,15 @@ def test_metrics_hold_what_is_promised_and_a_torn_line_is_mended(tmp_path, stop_
 
 
 def test_the_papers_evaluation_grid():
-    grid = EvaluationConfig().grid(1_250_000)
+    grid = EvaluationSettings().grid(1_250_000)
     assert grid == [*range(100_000, 1_200_001, 100_000), 1_250_000]
-    assert EvaluationConfig(every_decisions=50).grid(100) == [50, 100]
-    assert EvaluationConfig(every_decisions=500).grid(100) == [100]
+    assert EvaluationSettings(every_decisions=50).grid(100) == [50, 100]
+    assert EvaluationSettings(every_decisions=500).grid(100) == [100]
 
 
 def test_evaluation_leaves_training_as_it_is(tmp_path):
     spec = make_spec()
-    often = replace(spec, evaluation=EvaluationConfig(every_decisions=20, episodes=2))
+    often = replace(spec, evaluation=EvaluationSettings(every_decisions=20, episodes=2))
     train(spec, tmp_path / "seldom")
     train(often, tmp_path / "often")
     rows = [

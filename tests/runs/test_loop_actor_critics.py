@@ -8,7 +8,7 @@ import torch
 
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import Stopped, train
-from bnmodes.runs.spec import DiagnosticsConfig, EvaluationConfig
+from bnmodes.runs.spec import DiagnosticsSettings, EvaluationSettings
 from helpers.run_specs import make_actor_critic_spec, make_small_actor_critic_spec
 
 
@@ -53,8 +53,8 @@ def test_full_networks_learn_on_atari(agent, game, changes, tmp_path):
             learning_starts_decisions=300, updates_per_decision=1.0, **changes,
         ),
         record_every_decisions=80,
-        evaluation=EvaluationConfig(every_decisions=320, episodes=1, epsilon=1.0),
-        diagnostics=DiagnosticsConfig(points=1),
+        evaluation=EvaluationSettings(every_decisions=320, episodes=1, epsilon=1.0),
+        diagnostics=DiagnosticsSettings(points=1),
     )  # fmt: skip
     rows = train(spec, tmp_path).metrics()
     last = [row for row in rows if row["kind"] == "train"][-1]

@@ -8,7 +8,7 @@ import torch
 
 from bnmodes.runs.folder import RunFolder, numbers
 from bnmodes.runs.loop import Stopped, train
-from bnmodes.runs.spec import DiagnosticsConfig, spec_from_json
+from bnmodes.runs.spec import DiagnosticsSettings, spec_from_json
 from helpers.run_specs import make_pqn_spec, make_small_actor_critic_spec, make_spec
 
 SPECS = {
@@ -30,7 +30,7 @@ def rows_of(folder, diagnostics: bool):
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 def test_training_is_bit_for_bit_the_same_with_and_without(spec, tmp_path):
     with_them = train(spec, tmp_path / "with")
-    without = train(replace(spec, diagnostics=DiagnosticsConfig(points=0)), tmp_path / "without")
+    without = train(replace(spec, diagnostics=DiagnosticsSettings(points=0)), tmp_path / "without")
     assert len(rows_of(with_them, True)) >= 3
     assert rows_of(without, True) == []
     assert rows_of(with_them, False) == rows_of(without, False)
@@ -41,7 +41,7 @@ def test_training_is_bit_for_bit_the_same_with_and_without(spec, tmp_path):
 
 
 def test_they_stand_on_an_equal_grid_that_ends_with_the_run_from_the_first_update_on(tmp_path):
-    spec = replace(make_spec(total_decisions=200), diagnostics=DiagnosticsConfig(points=8))
+    spec = replace(make_spec(total_decisions=200), diagnostics=DiagnosticsSettings(points=8))
     rows = rows_of(train(spec, tmp_path), True)
     assert [row["decision"] for row in rows] == [75, 100, 125, 150, 175, 200]
     assert all(len(row["spectrum"]) == 128 for row in rows)
@@ -55,9 +55,9 @@ def test_they_stand_on_an_equal_grid_that_ends_with_the_run_from_the_first_updat
 )
 def test_a_run_resumed_between_two_updates_measures_the_same(name, tmp_path, stop_at):
     """Before its next update a resumed agent has no gradient, but what its optimizer remembers."""
-    spec = replace(SPECS[name], total_decisions=240, diagnostics=DiagnosticsConfig(points=8))
+    spec = replace(SPECS[name], total_decisions=240, diagnostics=DiagnosticsSettings(points=8))
     if not name.startswith("pqn"):
-        spec = replace(spec, config=replace(spec.config, updates_per_decision=0.05))
+        spec = replace(spec, config=replace(spec.settings, updates_per_decision=0.05))
     whole = rows_of(train(spec, tmp_path / "whole"), True)
     for decision in (144, 204):  # measured at 150 and 210, before the next update
         stop_at(decision)
@@ -67,11 +67,11 @@ def test_a_run_resumed_between_two_updates_measures_the_same(name, tmp_path, sto
 
 
 def test_the_grid_is_part_of_a_runs_name_only_where_it_is_not_the_default():
-    spec = replace(make_spec(), diagnostics=DiagnosticsConfig())
+    spec = replace(make_spec(), diagnostics=DiagnosticsSettings())
     older = spec.to_json()
     del older["diagnostics"]
     assert spec_from_json(older) == spec
-    changed = replace(spec, diagnostics=DiagnosticsConfig(points=5))
+    changed = replace(spec, diagnostics=DiagnosticsSettings(points=5))
     assert changed.content_hash != spec.content_hash
 
 

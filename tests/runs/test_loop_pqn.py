@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from bnmodes.agents.pqn_config import pqn_config
+from bnmodes.agents.pqn import pqn_config
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import Stopped, train
-from bnmodes.runs.spec import DiagnosticsConfig, EvaluationConfig
+from bnmodes.runs.spec import DiagnosticsSettings, EvaluationSettings
 from helpers.run_specs import make_pqn_spec
 
 
@@ -59,8 +59,8 @@ def test_the_full_atari_setting_runs_one_rollout_and_update(tmp_path):
         make_pqn_spec("atari/Pong", "bn-batch", total_decisions=128 * 32),
         config=pqn_config("bn-batch", "atari"),
         record_every_decisions=128 * 32,
-        evaluation=EvaluationConfig(every_decisions=128 * 32, episodes=2, epsilon=1.0),
-        diagnostics=DiagnosticsConfig(points=1),
+        evaluation=EvaluationSettings(every_decisions=128 * 32, episodes=2, epsilon=1.0),
+        diagnostics=DiagnosticsSettings(points=1),
     )
     (row,) = [row for row in train(spec, tmp_path).metrics() if row["kind"] == "train"]
     assert row["updates"] == 1

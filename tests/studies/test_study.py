@@ -24,7 +24,7 @@ def test_study_a_is_seven_arms_on_26_games_with_three_seeds():
     ]  # fmt: skip
     for run in paper.A.runs:
         assert run.spec.total_decisions == 1_250_000
-        assert run.spec.config.updates_per_decision == 0.25
+        assert run.spec.settings.updates_per_decision == 0.25
     tracks = [arm.config("atari").protocol.bootstrap.track for arm in paper.A.arms]
     assert tracks == [None, None, None, 0.001, 0.01, 0.1, None]
 
@@ -33,11 +33,11 @@ def test_study_b_is_five_arms_at_six_utds_and_shares_with_a_what_is_the_same():
     assert len(paper.B.runs) == len(hashes(paper.B)) == 5 * 6 * 26 * 3
     assert len(hashes(paper.A) & hashes(paper.B)) == 3 * 26 * 3
     for run in paper.B.runs:
-        projected = run.spec.config.projection.granularity == "neuron"
+        projected = run.spec.settings.projection.granularity == "neuron"
         assert projected == ("WN" in run.arm)
-        assert (run.spec.config.learning_rate_schedule == "linear") == projected
-        if run.spec.config.norm.kind == "bn":
-            assert run.spec.config.protocol.bootstrap.statistics == "batch"
+        assert (run.spec.settings.learning_rate_schedule == "linear") == projected
+        if run.spec.settings.norm.kind == "bn":
+            assert run.spec.settings.protocol.bootstrap.statistics == "batch"
 
 
 def test_the_online_alpha_study_changes_only_the_predict_weight():
@@ -53,7 +53,7 @@ def test_study_c_crosses_the_roles_with_the_momenta_and_the_sources_of_next_valu
     assert len(paper.C.runs) == len(hashes(paper.C)) == (1 + 2 * (3 * 4 + 1)) * 5
     found = set()
     for run in paper.C.runs:
-        config = run.spec.config
+        config = run.spec.settings
         assert (run.spec.total_decisions, run.spec.evaluation.test_bins) == (10_000_000, 30)
         assert config.head == "scalar"
         if config.norm.kind == "bn":
@@ -62,7 +62,7 @@ def test_study_c_crosses_the_roles_with_the_momenta_and_the_sources_of_next_valu
     combinations = {("running", "running"), ("running", "batch"), ("batch", "running")}
     expected = {(*roles, m) for roles in combinations for m in (0, 0.9, 0.99, 0.999)}
     assert found == expected | {("batch", "batch", 0.9)}
-    by_source = [run.spec.config.bootstrap_source for run in paper.C.runs]
+    by_source = [run.spec.settings.bootstrap_source for run in paper.C.runs]
     assert by_source.count("acting-cache") == 13 * 5
     assert (paper.C.metric, paper.C.final_points) == ("test", 3)
 
@@ -90,7 +90,7 @@ def test_the_quick_study_is_study_c_at_minatar_size():
     ]  # fmt: skip
     assert study.games == ("minatar/breakout", "minatar/space_invaders")
     assert (len(study.seeds), study.total_decisions) == (3, 400_000)
-    assert {run.spec.config.bootstrap_source for run in study.runs} == {"recompute"}
+    assert {run.spec.settings.bootstrap_source for run in study.runs} == {"recompute"}
 
 
 def test_study_f_is_three_actor_critics_on_26_sticky_games_with_five_seeds():
@@ -146,7 +146,7 @@ def test_a_setting_added_later_renames_no_run_and_old_files_are_read():
     again = spec_from_json(data)
     assert again == spec
     assert again.content_hash == spec.content_hash
-    changed = replace(spec, config=replace(spec.config, calibrate_target=True))
+    changed = replace(spec, config=replace(spec.settings, calibrate_target=True))
     assert changed.content_hash != spec.content_hash
 
 

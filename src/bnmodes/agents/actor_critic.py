@@ -1,8 +1,13 @@
-"""What TD3, XQC and MR.Q share: twin critics on rows of a declared population, a policy on the
-critic's features, and the agent around the updates."""
+"""What TD3, XQC and MR.Q share: settings, protocols, twin critics, a policy on the critic's
+features, and the agent around the updates.
 
-import math
+The policy is a Gumbel-Softmax one (Jang, Gu, Poole: "Categorical Reparameterization with
+Gumbel-Softmax", ICLR 2017, arXiv:1611.01144): its relaxed action is differentiable, and the action
+that is executed or bootstrapped from is the one-hot vector of its largest entry after noise.
+"""
+
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,12 +15,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bnmodes.agents.actor_critic_config import ActorCriticConfig
 from bnmodes.agents.actor_critic_diagnostics import diagnose
 from bnmodes.agents.actor_critic_roles import Transitions, UpdateRows
-from bnmodes.agents.agent import Means, forward_as
+from bnmodes.agents.replay_agent import ReplayAgent
+from bnmodes.agents.settings import ReplaySettings
+from bnmodes.agents.shared import forward_as
+from bnmodes.bounds import Count, NotNegative, Positive, Whole
 from bnmodes.diagnostics import Row
-from bnmodes.envs.contract import EnvSpec, Step
+from bnmodes.envs.contract import EnvSpec
 from bnmodes.execution import Execution
 from bnmodes.learning.optimizer import Optimizer
 from bnmodes.learning.relaxed_actions import (
@@ -27,9 +34,77 @@ from bnmodes.learning.relaxed_actions import (
 )
 from bnmodes.networks.actor_critic import Critic
 from bnmodes.norm.layers import ModedModule
-from bnmodes.protocol import Params, Protocol, Role
-from bnmodes.replay.ring import Batch, Replay
-from bnmodes.streams import numpy_stream, torch_stream
+from bnmodes.protocol import AgentCapabilities, Forward, Mode, Params, Protocol, Role
+from bnmodes.streams import torch_stream
+
+
+@dataclass(frozen=True)
+class ActorCriticSettings(ReplaySettings):
+    """The settings that TD3, XQC and MR.Q share; the defaults are the study's for Atari."""
+
+    batch_size: Count = 256
+    """Transitions in a minibatch (number)."""
+    learning_starts_decisions: Whole = 10_000
+    """Decisions taken at random before the first update."""
+    temperature: Positive = 10.0
+    """Of the Gumbel-Softmax policy: the higher, the nearer its actions are to uniform."""
+    exploration_noise: NotNegative = 0.1
+    """Standard deviation of the noise on a relaxed action that is played."""
+    target_noise: NotNegative = 0.1
+    """Standard deviation of the noise on a relaxed action that is bootstrapped from."""
+    target_noise_clip: NotNegative = 0.25
+    """Clip range of `target_noise`."""
+    evaluate_sampled: bool = False
+    """Evaluate with a sample of the policy instead of its most likely action."""
+
+    def capabilities(self, evaluation_rows: int) -> AgentCapabilities:
+        obs, next_obs = {"replay-obs": self.batch_size}, {"replay-next-obs": self.batch_size}
+        joined = {"joined": 2 * self.batch_size} if self.has_batchnorm else {}
+        return AgentCapabilities(
+            rows={
+                "predict": obs | joined,
+                "bootstrap": next_obs | joined,
+                "act": {"acting": self.num_envs},
+                "evaluate": {"evaluation": evaluation_rows},
+                "improve": obs,
+                "improve_critic": obs,
+                "bootstrap_actor": next_obs,
+            },
+            has_target=True,
+            has_batchnorm=self.has_batchnorm,
+        )
+
+    @property
+    def has_batchnorm(self) -> bool:
+        return False
+
+
+def actor_critic_protocol(
+    predict: Forward, bootstrap: Forward, act: Mode, improve: Mode, policy_params: Params
+) -> Protocol:
+    """The policy's loss runs the critic as acting does: one environment acts at a time, so with
+    BatchNorm both read running statistics."""
+    return Protocol(
+        predict=predict,
+        bootstrap=bootstrap,
+        act=Forward.of(act, "online", "acting"),
+        evaluate=Forward.of(act, "online", "evaluation"),
+        improve=Forward.of(improve, "online", "replay-obs"),
+        improve_critic=Forward.of(act, "online", "replay-obs"),
+        bootstrap_actor=Forward.of(act, policy_params, "replay-next-obs"),
+    )
+
+
+def protocol_without_batchnorm() -> Protocol:
+    none = Mode(statistics="none")
+    return actor_critic_protocol(
+        predict=Forward.of(none, "online", "replay-obs"),
+        bootstrap=Forward.of(none, "target", "replay-next-obs"),
+        act=none,
+        improve=none,
+        policy_params="target",
+    )
+
 
 StateAction = tuple[Tensor, Tensor]
 
@@ -60,10 +135,10 @@ def move_towards(target: Iterable[Tensor], online: Iterable[Tensor], weight: flo
     torch._foreach_lerp_(list(target), list(online), weight)
 
 
-class ActorCritic:
+class ActorCritic(ReplayAgent):
     """The agent around the updates: acting, replay, counters and state.
 
-    A subclass builds the networks, on the device, and the optimizers; it writes `_update` and the
+    A subclass builds the networks, on the device, and the optimizers; it writes `update_on` and the
     two parts of it that are compiled. A policy reads the features of the critic's encoder; only the
     critic's loss trains that one. All noise is drawn on the host: it is the same whatever the
     device.
@@ -71,54 +146,48 @@ class ActorCritic:
 
     def __init__(
         self,
-        config: ActorCriticConfig,
+        settings: ActorCriticSettings,
         env: EnvSpec,
         seed: int,
         total_decisions: int,
         critics: dict[Params, Critic],
         actors: dict[Params, ModedModule],
         optimizers: dict[str, Optimizer],
-        metrics: tuple[str, ...],
         execution: Execution,
     ):
-        self.config = config
-        self.execution = execution
-        self.num_actions = env.num_actions
-        self.seed = seed
-        self.total_decisions = total_decisions
-        self.decisions = 0
-        self.updates = 0
+        networks = {f"{params}_critic": critic for params, critic in critics.items()}
+        networks |= {f"{params}_actor": actor for params, actor in actors.items()}
+        super().__init__(
+            settings,
+            env,
+            seed,
+            total_decisions,
+            execution,
+            networks=networks,
+            optimizers=optimizers,
+            metrics=("loss", "predict_q", "bootstrap_q"),
+        )
         self.critics, self.actors = critics, actors
         self.encoders = {params: critic.encoder for params, critic in critics.items()}
         self.heads = {params: critic.heads for params, critic in critics.items()}
-        self.networks = {f"{params}_critic": critic for params, critic in critics.items()}
-        self.networks |= {f"{params}_actor": actor for params, actor in actors.items()}
-        self.optimizers = optimizers
         self.critic_update = execution.compiled(self._critic_update)
         self.policy_update = execution.compiled(self._policy_update)
-        self.means = Means(metrics, execution.device)
-        self.replay = Replay(env, config.num_envs, config.replay_capacity, execution)
-        self.action_stream = numpy_stream(seed, "exploration")
-        self.replay_stream = numpy_stream(seed, "replay")
         self.policy_stream = torch_stream(seed, "policy")
         self._evaluation_stream: tuple[int, torch.Generator] | None = None
 
-    def begin(self, obs: np.ndarray) -> None:
-        self.replay.begin(obs)
-
     @torch.no_grad()
     def act(self, obs: np.ndarray) -> np.ndarray:
-        if self.decisions < self.config.learning_starts_decisions:
+        if self.decisions < self.settings.learning_starts_decisions:
             return self.action_stream.integers(self.num_actions, size=len(obs))
         logits = self._logits("act", self.execution.to_device(torch.from_numpy(obs)))
         relaxed = self._relaxed(logits, self._gumbel(len(obs)))
-        action = noisy_action(relaxed, self._gaussian(len(obs)), self.config.exploration_noise)
+        action = noisy_action(relaxed, self._gaussian(len(obs)), self.settings.exploration_noise)
         return action.cpu().numpy()
 
     @torch.no_grad()
     def greedy(self, obs: np.ndarray) -> np.ndarray:
         logits = self._logits("evaluate", self.execution.to_device(torch.from_numpy(obs)))
-        if self.config.evaluate_sampled:
+        if self.settings.evaluate_sampled:
             gumbel = gumbel_noise(tuple(logits.shape), self._evaluation_generator())
             logits = self._relaxed(logits, self.execution.to_device(gumbel))
         return logits.argmax(-1).cpu().numpy()
@@ -130,29 +199,6 @@ class ActorCritic:
             self._evaluation_stream = (self.decisions, stream)
         return self._evaluation_stream[1]
 
-    def observe(self, actions: np.ndarray, step: Step) -> None:
-        self.replay.add(actions, step.reward, step)
-        self.decisions += len(actions)
-
-    def learn(self) -> None:
-        now, before = self.decisions, self.decisions - self.config.num_envs
-        if now <= self.config.learning_starts_decisions:
-            return
-        if due := self._updates_by(now) - self._updates_by(before):
-            self._updates(due)
-
-    def _updates_by(self, decision: int) -> int:
-        return math.floor(decision * self.config.updates_per_decision + 1e-6)
-
-    def _updates(self, count: int) -> None:
-        """Their minibatches are drawn, and brought to the device, in one go."""
-        size = self.config.batch_size
-        for batch in self.replay.sample(count * size, self.replay_stream).split(size):
-            self._update(batch)
-
-    def _update(self, batch: Batch) -> None:
-        raise NotImplementedError
-
     def _critic_update(self, *rows_and_noise: Any) -> Any:
         """The loss, the mean predicted and the mean bootstrapped Q, and what the agent needs."""
         raise NotImplementedError
@@ -162,11 +208,11 @@ class ActorCritic:
         raise NotImplementedError
 
     def _logits(self, role: Role, obs: Tensor) -> Float[Tensor, "B actions"]:
-        features = forward_as(role, self.config.protocol, self.encoders, obs)
-        return forward_as(role, self.config.protocol, self.actors, features)
+        features = forward_as(role, self.settings.protocol, self.encoders, obs)
+        return forward_as(role, self.settings.protocol, self.actors, features)
 
     def _relaxed(self, logits: Tensor, gumbel: Tensor) -> Float[Tensor, "B actions"]:
-        return gumbel_softmax(logits, self.config.temperature, gumbel)
+        return gumbel_softmax(logits, self.settings.temperature, gumbel)
 
     def _gumbel(self, rows: int) -> Float[Tensor, "rows actions"]:
         return self.execution.to_device(gumbel_noise((rows, self.num_actions), self.policy_stream))
@@ -178,7 +224,7 @@ class ActorCritic:
 
     def _bootstrap_noise(self) -> tuple[Tensor, Tensor]:
         """For the next action: the policy's own, and what is added to it."""
-        return self._gumbel(self.config.batch_size), self._gaussian(self.config.batch_size)
+        return self._gumbel(self.settings.batch_size), self._gaussian(self.settings.batch_size)
 
     def _next_action(
         self, next_obs: Tensor, noise: tuple[Tensor, Tensor]
@@ -186,20 +232,20 @@ class ActorCritic:
         """One-hot, by the bootstrap's policy with its clipped noise."""
         gumbel, gaussian = noise
         relaxed = self._relaxed(self._logits("bootstrap_actor", next_obs), gumbel)
-        config = self.config
-        action = noisy_action(relaxed, gaussian, config.target_noise, config.target_noise_clip)
+        settings = self.settings
+        action = noisy_action(relaxed, gaussian, settings.target_noise, settings.target_noise_clip)
         return one_hot(action, self.num_actions)
 
     def _critic(
         self, role: Role, now: StateAction, following: StateAction
     ) -> Float[Tensor, "2 B outputs"]:
-        return critic_as(role, self.config.protocol, self.critics, now, following)
+        return critic_as(role, self.settings.protocol, self.critics, now, following)
 
     def _judged_policy(
         self, obs: Tensor, gumbel: Tensor
     ) -> tuple[Tensor, Float[Tensor, "B actions"]]:
         """What the critics say of the policy's relaxed actions, [2, B, outputs], and its logits."""
-        protocol = self.config.protocol
+        protocol = self.settings.protocol
         with torch.no_grad():
             features = forward_as("improve_critic", protocol, self.encoders, obs)
         logits = forward_as("improve", protocol, self.actors, features)
@@ -208,7 +254,7 @@ class ActorCritic:
 
     def role_output(self, role: Role, rows: UpdateRows) -> Float[Tensor, "B ..."]:
         """What the role's own forward gives, rows first; as declared, so it may write."""
-        protocol = self.config.protocol
+        protocol = self.settings.protocol
         if role in ("predict", "bootstrap"):
             return self._critic(role, rows.now, rows.following).movedim(1, 0)
         if role == "improve":
@@ -217,9 +263,6 @@ class ActorCritic:
             features = forward_as(role, protocol, self.encoders, rows.obs)
             return forward_as(role, protocol, self.heads, (features, rows.relaxed)).movedim(1, 0)
         return self._logits(role, rows.next_obs if role == "bootstrap_actor" else rows.obs)
-
-    def take_metrics(self) -> dict[str, float]:
-        return self.means.take() | {"updates": float(self.updates)}
 
     def diagnose(self, obs: np.ndarray, rng: np.random.Generator) -> Row:
         return diagnose(self, rng)
@@ -234,33 +277,9 @@ class ActorCritic:
         return output.squeeze(-1)
 
     def state(self) -> dict[str, Any]:
-        return {
-            "decisions": self.decisions,
-            "updates": self.updates,
-            "networks": {name: dict(net.state_dict()) for name, net in self.networks.items()},
-            "optimizers": {name: o.state() for name, o in self.optimizers.items()},
-            "learning_rates": {name: o.learning_rate for name, o in self.optimizers.items()},
-            "replay": self.replay.state(),
-            "action_stream": self.action_stream.bit_generator.state,
-            "replay_stream": self.replay_stream.bit_generator.state,
-            "policy_stream": self.policy_stream.get_state(),
-            "means": self.means.state(),
-        }
+        return super().state() | {"policy_stream": self.policy_stream.get_state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        self.decisions, self.updates = state["decisions"], state["updates"]
-        self.load_networks(state["networks"])
-        for name, optimizer in self.optimizers.items():
-            optimizer.load_state(state["optimizers"][name])
-            # Each update sets its own; until then it is the last update's, for diagnostics.
-            optimizer.learning_rate = state["learning_rates"][name]
-        self.replay.load_state(state["replay"])
-        self.action_stream.bit_generator.state = state["action_stream"]
-        self.replay_stream.bit_generator.state = state["replay_stream"]
+        super().load_state(state)
         self.policy_stream.set_state(state["policy_stream"])
-        self.means.load_state(state["means"])
         self._evaluation_stream = None
-
-    def load_networks(self, networks: dict[str, Any]) -> None:
-        for name, network in self.networks.items():
-            network.load_state_dict(networks[name])

@@ -31,7 +31,7 @@ def diagnose(agent: Measurable, rng: np.random.Generator) -> Row:
     optimizers = list(agent.optimizers.values())
     if not all(optimizer.has_stepped for optimizer in optimizers):
         return {}
-    critic, batch_size = agent.critics["online"], agent.config.batch_size
+    critic, batch_size = agent.critics["online"], agent.settings.batch_size
     minibatches = math.ceil(rows_needed(critic.heads.twins[0]) / batch_size)
     drawn = agent.transitions(minibatches * batch_size, rng)
     noise = torch.Generator().manual_seed(int(rng.integers(2**63 - 1)))
@@ -41,7 +41,7 @@ def diagnose(agent: Measurable, rng: np.random.Generator) -> Row:
     ]
     acting = newest_acting_batches(agent.replay, minibatches, batch_size, rng)
     row = measure_roles(role_forwards(agent, batches, list(acting)), rng)
-    if agent.config.has_batchnorm:
+    if agent.settings.has_batchnorm:
         joined = [rows.joined for rows in batches]
         together = RoleForward(critic, BATCH, joined, ValuesOfRows(agent.q_values))
         row |= halves_mismatch(passes(together), rng)
@@ -54,7 +54,7 @@ def role_forwards(
     agent: Measurable, batches: Sequence[UpdateRows], acting: Sequence[Tensor]
 ) -> dict[Role, RoleForward]:
     """Evaluate has none: its rows exist only while it plays."""
-    protocol, values, logits = agent.config.protocol, ValuesOfRows(agent.q_values), ActionLogits()
+    protocol, values, logits = agent.settings.protocol, ValuesOfRows(agent.q_values), ActionLogits()
 
     def critic(role: Role) -> RoleForward:
         forward, count = getattr(protocol, role), len(batches[0].obs)
@@ -83,7 +83,7 @@ def role_forwards(
 
 def _best_corner(agent: Measurable, batches: Sequence[UpdateRows]) -> float:
     """Mean over states of the best one-hot action's Q, beside the mean Q of what is proposed."""
-    forward, device = agent.config.protocol.improve_critic, batches[0].features.device
+    forward, device = agent.settings.protocol.improve_critic, batches[0].features.device
     corners = torch.eye(agent.num_actions, device=device)
     mode, heads = Mode(statistics=forward.statistics), agent.heads[forward.params]
     best = []

@@ -32,7 +32,7 @@ Transitions = tuple[Observation, Int64[Tensor, " B"], Observation]
 class Measurable(Protocol):
     """An actor-critic, as far as its roles are looked at from outside."""
 
-    config: Any
+    settings: Any
     num_actions: int
     replay: Replay
     critics: Mapping[Params, Critic]
@@ -85,7 +85,7 @@ class UpdateRows:
 def update_rows(agent: Measurable, transitions: Transitions, rng: torch.Generator) -> UpdateRows:
     """As an update makes them, but nothing is written."""
     obs, action, next_obs = transitions
-    config, declared = agent.config, agent.config.protocol
+    settings, declared = agent.settings, agent.settings.protocol
 
     def as_declared(forward: Forward, networks: Mapping[Params, ModedModule], x: Tensor) -> Tensor:
         network = networks[forward.params]
@@ -95,10 +95,10 @@ def update_rows(agent: Measurable, transitions: Transitions, rng: torch.Generato
     next_logits = as_declared(declared.bootstrap_actor, agent.actors, next_features)
     shape, device = tuple(next_logits.shape), next_logits.device
     next_action = noisy_action(
-        gumbel_softmax(next_logits, config.temperature, gumbel_noise(shape, rng).to(device)),
+        gumbel_softmax(next_logits, settings.temperature, gumbel_noise(shape, rng).to(device)),
         gaussian_noise(shape, rng).to(device),
-        config.target_noise,
-        config.target_noise_clip,
+        settings.target_noise,
+        settings.target_noise_clip,
     )
     features = as_declared(declared.improve_critic, agent.encoders, obs)
     logits = as_declared(declared.improve, agent.actors, features)
@@ -108,7 +108,7 @@ def update_rows(agent: Measurable, transitions: Transitions, rng: torch.Generato
         next_obs,
         one_hot(next_action, agent.num_actions),
         features,
-        gumbel_softmax(logits, config.temperature, gumbel_noise(shape, rng).to(device)),
+        gumbel_softmax(logits, settings.temperature, gumbel_noise(shape, rng).to(device)),
     )
 
 

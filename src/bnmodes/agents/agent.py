@@ -1,145 +1,147 @@
-"""What the training loop asks of an agent, and how an agent asks for a forward."""
+"""The contracts of an agent and of its settings, and the record that makes an agent known.
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+An agent is one file: a dataclass of settings, a table of arms, a class that keeps the contract
+`Agent`, and one `AgentKind` that names the three. See examples/dqn.py for a whole one.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-import torch
-from jaxtyping import Float, Int64
-from torch import Tensor
+from jaxtyping import Int64
 
 from bnmodes import protocol
 from bnmodes.diagnostics import Row
-from bnmodes.envs.contract import Observations, Step
-from bnmodes.errors import UsageError
+from bnmodes.envs.contract import EnvSpec, Observations, Step
 from bnmodes.norm.layers import ModedModule
 
 
 @runtime_checkable
 class Agent(Protocol):
-    """Decisions in, learning inside; it knows nothing of files, studies or the command line."""
+    """What the training loop asks of an agent. It knows nothing of files, studies or commands."""
 
     networks: Mapping[str, ModedModule]
+    decisions: int
+    """Decisions observed so far in the training environments; `observe` counts them."""
 
     def begin(self, obs: Observations) -> None:
-        """New games start here in every environment."""
+        """Every environment starts a new game, with these first observations."""
 
     def act(self, obs: Observations) -> Int64[np.ndarray, " envs"]:
         """Actions while training, by the act role, with exploration."""
 
     def observe(self, actions: Int64[np.ndarray, " envs"], step: Step) -> None:
-        """What the actions led to; counts the decisions."""
+        """Take in what the actions led to."""
 
     def learn(self) -> None:
-        """All updates that are due now."""
+        """Make all updates that are due now."""
 
     def greedy(self, obs: Observations) -> Int64[np.ndarray, " envs"]:
         """Actions by the evaluate role, without exploration; changes nothing."""
 
     def take_metrics(self) -> dict[str, float]:
-        """Means over the updates since the last call, and the present settings."""
+        """Means over the updates since the last call, and the current learning rate, ε, …"""
 
     def diagnose(self, obs: Observations, rng: np.random.Generator) -> Row:
-        """See `bnmodes.diagnostics`; empty before the first update, and changes nothing.
+        """Measurements of the networks (see `bnmodes.diagnostics`); changes nothing.
 
         `obs` is what is acted on next; rows are drawn with `rng`, never with the agent's streams.
+        Empty before the first update, and for an agent that measures nothing.
         """
 
-    def state(self) -> dict[str, Any]: ...
+    def state(self) -> dict[str, Any]:
+        """All that the next decisions depend on; the networks under "networks"."""
 
-    def load_state(self, state: dict[str, Any]) -> None: ...
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from `state()`."""
 
     def load_networks(self, networks: dict[str, Any]) -> None:
         """Only `state()["networks"]`: enough to play, not to train."""
 
 
-def forward_as(
-    role: protocol.Role,
-    declared: protocol.Protocol,
-    networks: Mapping[protocol.Params, ModedModule],
-    x: Tensor | tuple[Tensor, ...],
-) -> Tensor:
-    """The one way an agent runs a network: the role says whose parameters and which mode."""
-    forward = getattr(declared, role)
-    return networks[forward.params](x, forward)
+@runtime_checkable
+class Settings(Protocol):
+    """What the loop, the command line, the estimate and the report ask of an agent's settings.
+
+    They are a frozen dataclass with a docstring for each field; `agents.settings` has base classes
+    with all of this.
+    """
+
+    protocol: protocol.Protocol
+    """Parameters, batch, statistics and updates of each forward."""
+    num_envs: int
+    """Environments that are learnt from."""
+
+    @property
+    def env_rows(self) -> int:
+        """Environments that act together: those learnt from, and greedy test ones after them."""
+
+    @property
+    def updates_per_decision(self) -> float:
+        """Optimizer steps for each decision (UTD)."""
+
+    def capabilities(self, evaluation_rows: int) -> protocol.AgentCapabilities:
+        """The batch of each role, and which networks there are."""
+
+    def memory_bytes(self, env: EnvSpec) -> int:
+        """Size of the stored transitions when the memory of them is full."""
+
+    def for_timing(self) -> "Settings":
+        """The same work for each decision, but from the first decisions on."""
+
+    def notes(self) -> list[str]:
+        """Sentences under the protocol's table that say what it cannot."""
+
+    def warnings(self, total_decisions: int) -> list[str]:
+        """What is allowed, but probably not meant."""
+
+    def validate(self, evaluation_rows: int) -> None:
+        """Raise UsageError for settings that cannot be run."""
 
 
-def linear_epsilon(config: Any, share_of_run: float) -> float:
-    """ε falls linearly over `epsilon_decay_fraction` of the run."""
-    decay = config.epsilon_decay_fraction
-    done = min(1.0, share_of_run / decay) if decay else 1.0
-    return config.epsilon_start + done * (config.epsilon_end - config.epsilon_start)
+@dataclass(frozen=True)
+class SuiteDefaults:
+    """What an agent is given on the games of one suite, where the user says nothing else."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the agent's settings that differ from their defaults."""
+    total_decisions: int = 100_000
+    record_every_decisions: int = 1_000
+    evaluate_every_decisions: int = 10_000
+    evaluation_epsilon: float = 0.001
+    all_cores: bool = False
+    """Whether one training run by itself uses all cores; small networks are faster with one."""
 
 
-def never_learns_note(config: Any, total_decisions: int) -> list[str]:
-    if total_decisions > config.learning_starts_decisions:
-        return []
-    return [
-        f"learning starts at decision {config.learning_starts_decisions:,}, after the end of "
-        "this run (--learning-starts-decisions)"
-    ]
+UNTUNED = "untuned"
+"""Key of the defaults for suites that have none of their own: nobody tuned the agent there."""
 
 
-def of_action(
-    output: Float[Tensor, "B actions atoms"], action: Int64[Tensor, " B"]
-) -> Float[Tensor, "B atoms"]:
-    """What a head says of each row's own action."""
-    index = action[:, None, None].expand(-1, 1, output.shape[-1])
-    return output.gather(1, index).squeeze(1)
+@dataclass(frozen=True)
+class AgentKind:
+    """Everything that the package must know of an agent."""
 
+    name: str
+    """As the command line says it, e.g. "c51"."""
+    summary: str
+    """One line for `--help`."""
+    settings: type[Settings]
+    arms: Mapping[str, Mapping[str, Any]]
+    """By the arm's name, the fields of the settings that make it this arm."""
+    default_arm: str
+    build: Callable[..., Agent]
+    """(settings, env spec, seed, total decisions, execution) → a new agent."""
+    suites: Mapping[str, SuiteDefaults] = field(default_factory=dict)
+    """Defaults by suite of games; the key `untuned` serves all others."""
 
-def require_between(config: Any, **bounds: tuple[int | float, int | float]) -> None:
-    """Refuse a setting outside its bounds (inclusive)."""
-    for name, (low, high) in bounds.items():
-        value = getattr(config, name)
-        if not low <= value <= high:
-            allowed = f"at least {low}" if high == math.inf else f"between {low} and {high}"
-            raise UsageError(f"{name} is {value}, but must be {allowed}.")
+    def suite_defaults(self, suite: str) -> SuiteDefaults:
+        return self.suites.get(suite) or self.suites.get(UNTUNED) or SuiteDefaults()
 
+    def is_tuned_for(self, suite: str) -> bool:
+        return suite in self.suites
 
-def require_above_zero(config: Any, *names: str) -> None:
-    for name in names:
-        if not getattr(config, name) > 0:
-            raise UsageError(f"{name} is {getattr(config, name)}, but must be above 0.")
-
-
-def require_finite(config: Any) -> None:
-    for f in fields(config):
-        value = getattr(config, f.name)
-        if isinstance(value, float) and not math.isfinite(value):
-            raise UsageError(f"{f.name} is {value}, but must be a finite number.")
-
-
-@dataclass
-class Means:
-    """Means of a few numbers over updates, summed where they are computed."""
-
-    names: tuple[str, ...]
-    device: str = "cpu"
-    sums: Tensor = field(init=False)
-    count: int = 0
-
-    def __post_init__(self):
-        self.sums = torch.zeros(len(self.names), device=self.device)
-
-    def add(self, values: Float[Tensor, " names"]) -> None:
-        self.sums += values
-        self.count += 1
-
-    def state(self) -> dict[str, Any]:
-        return {"sums": self.sums, "count": self.count}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        self.sums.copy_(state["sums"])
-        self.count = state["count"]
-
-    def take(self) -> dict[str, float]:
-        """Empty before the first update, so that no made-up number is recorded."""
-        if self.count == 0:
-            return {}
-        means = dict(zip(self.names, (self.sums / self.count).tolist(), strict=True))
-        self.sums.zero_()
-        self.count = 0
-        return means
+    @property
+    def arm_fields(self) -> list[str]:
+        """The fields that tell arms apart."""
+        return list(dict.fromkeys(name for fields in self.arms.values() for name in fields))

@@ -1,198 +1,168 @@
-"""C51: a categorical value learner with replay and a target network that is copied hard."""
+"""C51: Q-learning of the distribution of returns over fixed atoms.
 
-import math
-from copy import deepcopy
+Bellemare, Dabney, Munos: "A Distributional Perspective on Reinforcement Learning", ICML 2017,
+arXiv:1707.06887. The arms are those of "On BatchNorm Forward Modes in Value-Based Reinforcement
+Learning". One update:
+    draw a minibatch (s, a, r, s′, terminated) from the replay
+    bootstrap: the target network's distribution at s′, of the action with the largest mean
+    project r + γ·atoms with that distribution back onto the atoms: the learning target
+    predict: the online network's distribution of a at s; cross-entropy to the target; Adam step
+    with "WN", scale every kernel back to its fixed norm
+"""
+
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from bnmodes.agents.agent import Means, forward_as, linear_epsilon, of_action
-from bnmodes.agents.c51_config import C51Config
-from bnmodes.agents.diagnostic_rows import replay_batches
-from bnmodes.diagnostics import Row, measure, rows_needed
-from bnmodes.envs.contract import EnvSpec, Step
+from bnmodes.agents.agent import AgentKind
+from bnmodes.agents.q_learning import (
+    QLearner,
+    QLearningSettings,
+    q_learning_protocol,
+    q_learning_protocol_without_batchnorm,
+)
+from bnmodes.agents.settings import ValueRange
+from bnmodes.agents.shared import of_action
+from bnmodes.agents.suites import C51_SUITES
+from bnmodes.bounds import Bins, Fraction, Positive
+from bnmodes.envs.contract import EnvSpec
+from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
-from bnmodes.learning.optimizer import Optimizer
-from bnmodes.learning.projection import Projection
+from bnmodes.learning.projection import Projection, ProjectionSettings
 from bnmodes.learning.targets import categorical_projection, cross_entropy
-from bnmodes.networks.value import QNetwork
-from bnmodes.protocol import Mode
-from bnmodes.replay.ring import Batch, Replay
-from bnmodes.streams import numpy_stream, torch_stream
+from bnmodes.networks.value import NormSettings
+from bnmodes.protocol import BATCH, RUNNING, AgentCapabilities, Forward, Mode, Protocol
+from bnmodes.replay.ring import Batch
+
+CALIBRATION_ROWS = 1_024
+CALIBRATE = Forward(statistics="batch", update=1.0, params="target", population="replay-next-obs")
+"""A forward that sets the target's running statistics to those of its batch."""
 
 
-class C51:
-    """One agent: two networks, replay, optimizer, and the counters of its schedules."""
+@dataclass(frozen=True)
+class C51Settings(ValueRange, QLearningSettings):
+    """Every setting of the agent. The defaults are the paper's for Atari."""
 
+    protocol: Protocol = field(default_factory=q_learning_protocol_without_batchnorm)
+    """Parameters, batch, statistics and updates of each forward."""
+    projection: ProjectionSettings = ProjectionSettings()
+    """The fixed-norm projection of kernels after every optimizer step."""
+    updates_per_decision: Positive = 0.25
+    """UTD: optimizer steps for each decision; 0.25 is one every four decisions."""
+    learning_rate_schedule: Literal["constant", "linear"] = "constant"
+    """Keep the learning rate, or let it fall linearly over all updates."""
+    learning_rate_end_fraction: Fraction = 0.0
+    """Where a linear schedule ends (fraction of the learning rate)."""
+    calibrate_target: bool = False
+    """Set the target's running statistics from replay before the first bootstrap (control arm)."""
+    atoms: Bins = 51
+    """Atoms of the value distribution (number)."""
+
+    def __post_init__(self):
+        # The switch declares one more forward, so that `explain` shows it.
+        declared = replace(self.protocol, calibrate=CALIBRATE if self.calibrate_target else None)
+        object.__setattr__(self, "protocol", declared)
+
+    def capabilities(self, evaluation_rows: int) -> AgentCapabilities:
+        offered = super().capabilities(evaluation_rows)
+        if not self.calibrate_target:
+            return offered
+        calibrate = {"calibrate": {"replay-next-obs": CALIBRATION_ROWS}}
+        return replace(offered, rows=offered.rows | calibrate)
+
+    def notes(self) -> list[str]:
+        once = ["The calibrate forward runs once, before the first bootstrap."]
+        return super().notes() + once * self.calibrate_target
+
+    def validate(self, evaluation_rows: int) -> None:
+        if self.calibrate_target and self.norm.kind != "bn":
+            raise UsageError("calibrate_target sets running statistics: only BatchNorm has them.")
+        super().validate(evaluation_rows)
+
+
+def _arm(norm: str, protocol: Protocol | None = None, projected: bool = False) -> dict[str, Any]:
+    """The settings that make an arm; with a projection the learning rate falls linearly."""
+    return {
+        "norm": NormSettings(kind=norm),
+        "protocol": protocol or q_learning_protocol_without_batchnorm(),
+        "projection": ProjectionSettings(granularity="neuron" if projected else "none"),
+        "learning_rate_schedule": "linear" if projected else "constant",
+    }
+
+
+TRACKED = Mode(statistics="running", track=0.01)
+
+ARMS = {
+    "none": _arm("none"),
+    "ln": _arm("ln"),
+    "bn-running": _arm("bn", q_learning_protocol(bootstrap=RUNNING)),
+    "bn-batch": _arm("bn", q_learning_protocol(bootstrap=BATCH)),
+    "bn-tracked": _arm("bn", q_learning_protocol(bootstrap=TRACKED)),
+    "ln-wn": _arm("ln", projected=True),
+    "bn-wn": _arm("bn", q_learning_protocol(bootstrap=BATCH), projected=True),
+}
+
+
+class C51Agent(QLearner):
     def __init__(
         self,
-        config: C51Config,
+        settings: C51Settings,
         env: EnvSpec,
         seed: int,
         total_decisions: int,
         execution: Execution = PLAIN,
     ):
-        self.config = config
-        self.execution = execution
-        self.num_actions = env.num_actions
-        self.total_decisions = total_decisions
-        self.decisions = 0
-        self.updates = 0
-        self.support = torch.linspace(config.v_min, config.v_max, config.atoms).to(execution.device)
-        online = QNetwork(
-            env.obs_shape,
-            (env.num_actions, config.atoms),
-            config.torso,
-            config.norm,
-            env.pixel_scale,
-            torch_stream(seed, "network"),
-        ).to(execution.device)
-        self.project = Projection(config.projection, online)
-        self.networks = {"online": online, "target": deepcopy(online).requires_grad_(False)}
-        self.optimizer = Optimizer(
-            "adam",
-            online.parameters(),
-            config.learning_rate,
-            execution,
-            epsilon=config.adam_epsilon,
-        )
-        self.replay = Replay(env, config.num_envs, config.replay_capacity, execution)
-        self.action_stream = numpy_stream(seed, "exploration")
-        self.replay_stream = numpy_stream(seed, "replay")
-        self.means = Means(("loss", "predict_max_q", "bootstrap_max_q"), execution.device)
-        self.update = execution.compiled(self._update)
+        head_shape = (env.num_actions, settings.atoms)
+        super().__init__(settings, env, seed, total_decisions, execution, head_shape=head_shape)
+        atoms = torch.linspace(settings.v_min, settings.v_max, settings.atoms)
+        self.support = atoms.to(execution.device)
+        self.finish_update = Projection(settings.projection, self.networks["online"])
+        self.networks["target"].load_state_dict(self.networks["online"].state_dict())
 
-    def begin(self, obs: np.ndarray) -> None:
-        self.replay.begin(obs)
+    def q_values(self, logits: Tensor) -> Tensor:
+        return logits.softmax(-1) @ self.support
 
-    def act(self, obs: np.ndarray) -> np.ndarray:
-        explore = self.action_stream.random(len(obs)) < self.epsilon
-        actions = self.action_stream.integers(self.num_actions, size=len(obs))
-        if explore.all() and not self.config.protocol.act.writes:
-            return actions
-        return np.where(explore, actions, self._best_actions("act", obs))
-
-    def greedy(self, obs: np.ndarray) -> np.ndarray:
-        return self._best_actions("evaluate", obs)
-
-    @torch.no_grad()
-    def _best_actions(self, role: Literal["act", "evaluate"], obs: np.ndarray) -> np.ndarray:
-        logits = self._forward(role, self.execution.to_device(torch.from_numpy(obs)))
-        return self._q_values(logits).argmax(-1).cpu().numpy()
-
-    def observe(self, actions: np.ndarray, step: Step) -> None:
-        reward = np.sign(step.reward) if self.config.clip_rewards else step.reward
-        self.replay.add(actions, reward, step)
-        self.decisions += len(actions)
-
-    def learn(self) -> None:
-        now, before = self.decisions, self.decisions - self.config.num_envs
-        if now <= self.config.learning_starts_decisions:
-            return
-        if due := self._updates_by(now) - self._updates_by(before):
-            self._updates(due)
-        period = self.config.target_period_decisions
-        if now // period > before // period:
-            self.networks["target"].load_state_dict(self.networks["online"].state_dict())
-
-    def _updates(self, count: int) -> None:
-        """Their minibatches are drawn, and brought to the device, in one go."""
-        size = self.config.batch_size
-        drawn = self.replay.sample(count * size, self.replay_stream)
-        if self.config.calibrate_target and self.updates == 0:
-            self._calibrate_target()
-        for batch in drawn.split(size):
-            self.means.add(self.update(batch, self.optimizer.at(self.learning_rate)))
-            self.updates += 1
-
-    def _update(self, batch: Batch, learning_rate: float | Tensor) -> Float[Tensor, "3"]:
-        """Loss, and the mean max Q of its two forwards."""
-        loss, predicted_q, next_q = self._loss(batch)
-        self.optimizer.descend(loss, learning_rate)
-        self.project()
-        return torch.stack((loss.detach(), predicted_q, next_q))
-
-    def _loss(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """And the mean max Q of the predict and of the bootstrap forward."""
+    def loss(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         with torch.no_grad():
-            next_logits = self._forward("bootstrap", batch.next_obs)  # [B, actions, atoms]
-            next_q, next_action = self._q_values(next_logits).max(-1)
+            next_logits = self.forward("bootstrap", batch.next_obs)  # [B, actions, atoms]
+            next_q, next_action = self.q_values(next_logits).max(-1)
             target = categorical_projection(
                 of_action(next_logits, next_action).softmax(-1),  # [B, atoms]
                 batch.reward,
                 batch.terminated,
                 self.support,
-                self.config.gamma,
+                self.settings.gamma,
             )
-        logits = self._forward("predict", batch.obs)
+        logits = self.forward("predict", batch.obs)
         loss = cross_entropy(target, of_action(logits, batch.action)).mean()
-        predicted_q = self._q_values(logits.detach()).amax(-1)
+        predicted_q = self.q_values(logits.detach()).amax(-1)
         return loss, predicted_q.mean(), next_q.mean()
 
-    def _forward(self, role: str, obs: Tensor) -> Tensor:
-        return forward_as(role, self.config.protocol, self.networks, obs)
-
-    def _q_values(self, logits: Tensor) -> Tensor:
-        return logits.softmax(-1) @ self.support
-
-    @torch.no_grad()
-    def _calibrate_target(self) -> None:
-        rows = self.replay.sample(1024, self.replay_stream).next_obs
-        self.networks["target"](rows, Mode(statistics="batch", update=1.0))
-
-    def _updates_by(self, decision: int) -> int:
-        # The small term keeps 10 × 0.1 from falling to 0.999….
-        return math.floor(decision * self.config.updates_per_decision + 1e-6)
-
-    @property
-    def epsilon(self) -> float:
-        return linear_epsilon(self.config, self.decisions / self.total_decisions)
+    def update_on(self, batch: Batch) -> None:
+        if self.settings.calibrate_target and self.updates == 0:
+            rows = self.replay.sample(CALIBRATION_ROWS, self.replay_stream).next_obs
+            with torch.no_grad():
+                self.forward("calibrate", rows)
+        super().update_on(batch)
 
     @property
     def learning_rate(self) -> float:
-        config = self.config
-        if config.learning_rate_schedule == "constant":
-            return config.learning_rate
-        first = self._updates_by(config.learning_starts_decisions)
-        # Several environments may overshoot the last decision by a few updates.
-        done = min(1.0, self.updates / max(1, self._updates_by(self.total_decisions) - first))
-        return config.learning_rate * (1 - done * (1 - config.learning_rate_end_fraction))
+        settings = self.settings
+        if settings.learning_rate_schedule == "constant":
+            return settings.learning_rate
+        return self.linear_learning_rate(
+            settings.learning_rate, settings.learning_rate_end_fraction
+        )
 
-    def take_metrics(self) -> dict[str, float]:
-        settings = {"epsilon": self.epsilon, "learning_rate": self.learning_rate}
-        return self.means.take() | settings | {"updates": float(self.updates)}
 
-    def diagnose(self, obs: np.ndarray, rng: np.random.Generator) -> Row:
-        rows, protocol = rows_needed(self.networks["online"]), self.config.protocol
-        batches = replay_batches(self.replay, self.config.batch_size, rows, rng)
-        return measure(self.networks, protocol, batches, self._q_values, self.optimizer, rng)
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "decisions": self.decisions,
-            "updates": self.updates,
-            "networks": {name: dict(net.state_dict()) for name, net in self.networks.items()},
-            "optimizer": self.optimizer.state(),
-            "learning_rate": self.optimizer.learning_rate,
-            "replay": self.replay.state(),
-            "action_stream": self.action_stream.bit_generator.state,
-            "replay_stream": self.replay_stream.bit_generator.state,
-            "means": self.means.state(),
-        }
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        self.decisions, self.updates = state["decisions"], state["updates"]
-        self.load_networks(state["networks"])
-        self.optimizer.load_state(state["optimizer"])
-        self.optimizer.learning_rate = state["learning_rate"]
-        self.replay.load_state(state["replay"])
-        self.action_stream.bit_generator.state = state["action_stream"]
-        self.replay_stream.bit_generator.state = state["replay_stream"]
-        self.means.load_state(state["means"])
-
-    def load_networks(self, networks: dict[str, Any]) -> None:
-        for name, network in self.networks.items():
-            network.load_state_dict(networks[name])
+C51 = AgentKind(
+    name="c51",
+    summary="C51, a categorical value learner with a replay and a target network",
+    settings=C51Settings,
+    arms=ARMS,
+    default_arm="bn-batch",
+    build=C51Agent,
+    suites=C51_SUITES,
+)

@@ -1,13 +1,20 @@
-"""MR.Q on discrete actions: model-free values on an embedding that is learnt by modelling.
+"""MR.Q on discrete actions: model-free values on features that are learnt by modelling.
 
-The embedding is trained to predict, over an unrolled horizon, its own next state, the reward and
-the end of the game, in bursts between which it stands still; critics and policy read it and send no
-gradient into it.
+Fujimoto, D'Oro, Zhang, Tian, Rabbat: "Towards General-Purpose Model-Free Reinforcement Learning",
+ICLR 2025, arXiv:2501.16142. Priorities are LAP's (Fujimoto, Meger, Precup: "An Equivalence between
+Loss Functions and Non-Uniform Sampling in Experience Replay", NeurIPS 2020, arXiv:2007.06049).
+Every 250 updates the targets are copied, and the encoder gets 250 updates of its own: over an
+unrolled horizon it learns to predict its next features, the reward and the end of the game. Other
+updates send no gradient into it. One of them:
+    draw sub-trajectories by priority, pictures randomly shifted
+    learning target: 3-step return + γ³ · the smaller target critic at the target policy's action
+    both critics: Huber loss, clipped gradient, AdamW step; new priorities from the errors
+    the policy follows both critics, with a small penalty on its logits
 """
 
 from copy import deepcopy
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -15,10 +22,16 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from bnmodes.agents.actor_critic import ActorCritic
+from bnmodes.agents.actor_critic import (
+    ActorCritic,
+    ActorCriticSettings,
+    protocol_without_batchnorm,
+)
 from bnmodes.agents.actor_critic_roles import Transitions
-from bnmodes.agents.agent import Means
-from bnmodes.agents.mrq_config import MRQConfig
+from bnmodes.agents.agent import AgentKind
+from bnmodes.agents.shared import Means, forward_as
+from bnmodes.agents.suites import MRQ_SUITES
+from bnmodes.bounds import Count, NotNegative, Positive, Whole
 from bnmodes.envs.contract import EnvSpec, Step
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.learning.optimizer import Optimizer
@@ -34,36 +47,111 @@ from bnmodes.networks.actor_critic import (
     initialise,
 )
 from bnmodes.networks.mrq import EmbeddedHeads, ModelHead, StateActionEmbedding
-from bnmodes.protocol import Mode
+from bnmodes.protocol import AgentCapabilities, Forward, Mode, Protocol
 from bnmodes.replay.priorities import Priorities
 from bnmodes.replay.ring import Index
 from bnmodes.replay.sequences import Sequences, gather_sequences, n_step_return, shifted
 from bnmodes.streams import torch_stream
 
-EACH_ROW_ALONE = Mode(statistics="none")
+
+@dataclass(frozen=True)
+class MRQSettings(ActorCriticSettings):
+    """Every setting of the agent. The defaults are the study's for Atari."""
+
+    protocol: Protocol = field(default_factory=lambda: mrq_protocol())
+    """Parameters, batch, statistics and updates of each forward."""
+    torso: str = "mrq"
+    """Hidden layers of the encoder, by name; `auto` chooses by the size of an observation."""
+    hidden_units: Count = 512
+    """Units of every other hidden layer, and of the embedding of state and action (number)."""
+    action_units: Count = 256
+    """Units of an action's embedding (number)."""
+    target_noise_clip: NotNegative = 0.15
+    """Clip range of `target_noise`."""
+    return_steps: Count = 3
+    """Rewards in a value target before it bootstraps (decisions)."""
+    unroll_steps: Count = 5
+    """Horizon of the encoder's loss (decisions)."""
+    target_period_updates: Count = 250
+    """Updates between hard copies to the targets, and encoder updates done then (number)."""
+    encoder_learning_rate: Positive = 1e-4
+    """AdamW's step size for encoder, embedding and model."""
+    value_learning_rate: Positive = 3e-4
+    """AdamW's step size for the critics."""
+    policy_learning_rate: Positive = 3e-4
+    """AdamW's step size for the policy."""
+    weight_decay: NotNegative = 1e-4
+    """AdamW's weight decay, for all of them."""
+    value_gradient_clip: Positive = 20.0
+    """Largest global norm of the critics' gradient."""
+    dynamics_weight: NotNegative = 1.0
+    """Of the next state's embedding in the encoder's loss."""
+    reward_weight: NotNegative = 0.1
+    """Of the reward in the encoder's loss."""
+    terminal_weight: NotNegative = 0.1
+    """Of the end of a game in the encoder's loss, once one was seen."""
+    logit_penalty: NotNegative = 1e-5
+    """Of the mean squared logit in the policy's loss."""
+    shift_pixels: Whole = 4
+    """Largest random shift of the pictures that are learnt from (pixels)."""
+
+    def memory_bytes(self, env: EnvSpec) -> int:
+        return super().memory_bytes(env) + 4 * self.replay_capacity
+
+    def for_timing(self) -> Self:
+        """With one encoder update at each update, instead of all of them at once."""
+        return replace(super().for_timing(), target_period_updates=1)
+
+    def notes(self) -> list[str]:
+        period = self.target_period_updates
+        return [
+            f"Every {period} updates the targets of encoder, critics and policy get the online "
+            f"parameters, and then the encoder {period} updates of its own.",
+            "The model forward runs the encoder at the first observation and the embedding "
+            f"{self.unroll_steps} times, each fed with its own prediction.",
+            "Values are in units of the replay's mean |reward|, measured at each copy.",
+        ]
+
+    def capabilities(self, evaluation_rows: int) -> AgentCapabilities:
+        offered = super().capabilities(evaluation_rows)
+        model = {
+            "model": {"replay-obs": self.batch_size},
+            "model_target": {"replay-next-obs": self.batch_size * self.unroll_steps},
+        }
+        return replace(offered, rows=offered.rows | model)
 
 
-class MRQ(ActorCritic):
-    """One agent: encoder, critics and policy, their copied targets, a model, and replay."""
+def mrq_protocol() -> Protocol:
+    """All norms are LayerNorms: no forward uses batch or running statistics."""
+    none = Mode(statistics="none")
+    return replace(
+        protocol_without_batchnorm(),
+        model=Forward.of(none, "online", "replay-obs"),
+        model_target=Forward.of(none, "target", "replay-next-obs"),
+    )
 
+
+class MRQAgent(ActorCritic):
     def __init__(
         self,
-        config: MRQConfig,
+        settings: MRQSettings,
         env: EnvSpec,
         seed: int,
         total_decisions: int,
         execution: Execution = PLAIN,
     ):
-        units = config.hidden_units
+        units = settings.hidden_units
         encoder = Encoder(
             env.obs_shape,
-            config.torso,
+            settings.torso,
             env.pixel_scale,
-            pixel_offset=-0.5 if config.torso == "mrq" else 0.0,  # MinAtar's planes are binary
+            pixel_offset=-0.5 if settings.torso == "mrq" else 0.0,  # MinAtar's planes are binary
             norm=dense_row_norm,
             activation=F.elu,
         )
-        embedding = StateActionEmbedding(encoder.units, env.num_actions, config.action_units, units)
+        embedding = StateActionEmbedding(
+            encoder.units, env.num_actions, settings.action_units, units
+        )
         critic = Critic(encoder, EmbeddedHeads(embedding, units))
         actor = DenseNetwork(encoder.units, [units] * 2, env.num_actions, dense_row_norm)
         self.reward_bins = TwoHot()
@@ -75,25 +163,27 @@ class MRQ(ActorCritic):
 
         def optimizer(learning_rate: float, *parts: torch.nn.Module) -> Optimizer:
             parameters = [p for part in parts for p in part.parameters()]
-            decay = config.weight_decay
+            decay = settings.weight_decay
             return Optimizer("adamw", parameters, learning_rate, execution, weight_decay=decay)
 
         super().__init__(
-            config,
+            settings,
             env,
             seed,
             total_decisions,
             critics={"online": critic, "target": deepcopy(critic).requires_grad_(False)},
             actors={"online": actor, "target": deepcopy(actor).requires_grad_(False)},
             optimizers={
-                "encoder": optimizer(config.encoder_learning_rate, encoder, embedding, self.model),
-                "value": optimizer(config.value_learning_rate, critic.heads.twins),
-                "actor": optimizer(config.policy_learning_rate, actor),
+                "encoder": optimizer(
+                    settings.encoder_learning_rate, encoder, embedding, self.model
+                ),
+                "value": optimizer(settings.value_learning_rate, critic.heads.twins),
+                "actor": optimizer(settings.policy_learning_rate, actor),
             },
-            metrics=("loss", "predict_q", "bootstrap_q"),
             execution=execution,
         )
         self.networks["model"] = self.model
+        self.embeddings = {params: heads.embedding for params, heads in self.heads.items()}
         self.model_update = execution.compiled(self._model_update)
         self.model_means = Means(("model_loss",), execution.device)
         self.priorities = Priorities(self.replay)
@@ -105,20 +195,20 @@ class MRQ(ActorCritic):
         self.priorities.added()
         self.termination_seen |= bool(step.terminated.any())
 
-    def _updates(self, count: int) -> None:
+    def make_updates(self, count: int) -> None:
         """One by one: what is drawn depends on the priorities that the update before it gave."""
         for _ in range(count):
             self._prioritised_update()
 
     def _prioritised_update(self) -> None:
-        if self.updates % self.config.target_period_updates == 0:
+        if self.updates % self.settings.target_period_updates == 0:
             self._renew_targets()
-            for _ in range(self.config.target_period_updates):
+            for _ in range(self.settings.target_period_updates):
                 self._learn_model()
-        size, steps = self.config.batch_size, self.config.return_steps
+        size, steps = self.settings.batch_size, self.settings.return_steps
         lane, transition, sequences = self._sample(size, steps, self.replay_stream)
         td_error = self._learn_values(sequences)
-        self.policy_update(sequences.observation(0), self._gumbel(self.config.batch_size))
+        self.policy_update(sequences.observation(0), self._gumbel(self.settings.batch_size))
         # The one wait for the device, after all of the update's work was given to it.
         self.priorities.update(lane, transition, td_error.cpu().numpy())
         self.updates += 1
@@ -137,41 +227,43 @@ class MRQ(ActorCritic):
         """Prioritised and shifted."""
         lane, transition = self.priorities.sample(count, rng)
         sequences = gather_sequences(self.replay, lane, transition, steps)
-        frames = shifted(sequences.frames, self.config.shift_pixels, rng, self.execution)
+        frames = shifted(sequences.frames, self.settings.shift_pixels, rng, self.execution)
         return lane, transition, replace(sequences, frames=frames)
 
     def _learn_model(self) -> None:
         """One encoder update."""
-        config = self.config
-        _, _, sequences = self._sample(config.batch_size, config.unroll_steps, self.replay_stream)
+        settings = self.settings
+        _, _, sequences = self._sample(
+            settings.batch_size, settings.unroll_steps, self.replay_stream
+        )
         # An end that was never seen is not to be learnt.
-        terminal_weight = self.execution.number(config.terminal_weight * self.termination_seen)
+        terminal_weight = self.execution.number(settings.terminal_weight * self.termination_seen)
         self.model_means.add(self.model_update(sequences, terminal_weight))
 
     def _model_update(self, sequences: Sequences, terminal_weight: Tensor) -> Float[Tensor, "1"]:
         loss = self._model_loss(sequences, terminal_weight)
-        self.optimizers["encoder"].descend(loss, self.config.encoder_learning_rate)
+        self.optimizers["encoder"].descend(loss, self.settings.encoder_learning_rate)
         return loss.detach()[None]
 
     def _model_loss(self, sequences: Sequences, terminal_weight: Tensor) -> Tensor:
         """Predictions fed forward, each compared with what came."""
-        config, online = self.config, self.critics["online"]
-        steps = range(config.unroll_steps)
+        settings, protocol = self.settings, self.settings.protocol
+        steps = range(settings.unroll_steps)
         with torch.no_grad():
             came = torch.cat([sequences.observation(step + 1) for step in steps])
-            came = self.encoders["target"](came, EACH_ROW_ALONE).chunk(len(steps))
+            came = forward_as("model_target", protocol, self.encoders, came).chunk(len(steps))
             rewards = self.reward_bins.encode(sequences.reward)  # [B, steps, bins]
-        state = online.encoder(sequences.observation(0), EACH_ROW_ALONE)
+        state = forward_as("model", protocol, self.encoders, sequences.observation(0))
         losses = []
         for step in steps:
             action = one_hot(sequences.action[:, step], self.num_actions)
-            embedded = online.heads.embedding((state, action), EACH_ROW_ALONE)
+            embedded = forward_as("model", protocol, self.embeddings, (state, action))
             predicted = self.model(embedded)
             state = predicted.next_state
             terminated = sequences.terminated[:, step].float()
             each = (
-                config.dynamics_weight * (state - came[step]).square().mean(1)
-                + config.reward_weight * cross_entropy(rewards[:, step], predicted.reward_logits)
+                settings.dynamics_weight * (state - came[step]).square().mean(1)
+                + settings.reward_weight * cross_entropy(rewards[:, step], predicted.reward_logits)
                 + terminal_weight * (predicted.terminated - terminated).square()
             )
             losses.append((each * sequences.exists[:, step]).mean())
@@ -195,13 +287,13 @@ class MRQ(ActorCritic):
         loss, q, next_q, td_error = self._critic_loss(
             sequences, reward_scale, target_reward_scale, noise
         )
-        rate, clip = self.config.value_learning_rate, self.config.value_gradient_clip
+        rate, clip = self.settings.value_learning_rate, self.settings.value_gradient_clip
         self.optimizers["value"].descend(loss, rate, clip)
         return torch.stack((loss.detach(), q, next_q)), td_error
 
     def _policy_update(self, obs: Tensor, gumbel: Tensor) -> None:
         loss = self._policy_loss(obs, gumbel)
-        self.optimizers["actor"].descend(loss, self.config.policy_learning_rate)
+        self.optimizers["actor"].descend(loss, self.settings.policy_learning_rate)
 
     def _critic_loss(
         self,
@@ -213,7 +305,7 @@ class MRQ(ActorCritic):
         first, last = sequences.observation(0), sequences.last_successor()
         now = (first, one_hot(sequences.action[:, 0], self.num_actions))
         with torch.no_grad():
-            rewards, discount = n_step_return(sequences, self.config.gamma)
+            rewards, discount = n_step_return(sequences, self.settings.gamma)
             following = (last, self._next_action(last, noise))
             next_q = self._critic("bootstrap", now, following).squeeze(-1)  # [2, B]
             next_value = next_q.amin(0) * target_reward_scale
@@ -225,11 +317,11 @@ class MRQ(ActorCritic):
 
     def _policy_loss(self, obs: Tensor, gumbel: Tensor) -> Tensor:
         q, logits = self._judged_policy(obs, gumbel)
-        return self.config.logit_penalty * logits.square().mean() - q.mean()
+        return self.settings.logit_penalty * logits.square().mean() - q.mean()
 
     def transitions(self, count: int, rng: np.random.Generator) -> Transitions:
         """As a value update's; the successor is that of its last step."""
-        _, _, sequences = self._sample(count, self.config.return_steps, rng)
+        _, _, sequences = self._sample(count, self.settings.return_steps, rng)
         return sequences.observation(0), sequences.action[:, 0], sequences.last_successor()
 
     def take_metrics(self) -> dict[str, float]:
@@ -251,3 +343,14 @@ class MRQ(ActorCritic):
         self.model_means.load_state(state["model_means"])
         for name in ("reward_scale", "target_reward_scale", "termination_seen"):
             setattr(self, name, state[name])
+
+
+MRQ = AgentKind(
+    name="mrq",
+    summary="MR.Q with a Gumbel-Softmax policy; its LayerNorm is part of it",
+    settings=MRQSettings,
+    arms={"ln": {"protocol": mrq_protocol()}},
+    default_arm="ln",
+    build=MRQAgent,
+    suites=MRQ_SUITES,
+)

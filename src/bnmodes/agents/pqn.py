@@ -1,61 +1,229 @@
-"""PQN: Q(λ) on parallel rollouts, with neither replay nor a target network."""
+"""PQN: Q(λ) on parallel rollouts, with neither a replay nor a target network.
 
+Gallici, Fellows, Ellis, Pou, Masmitja, Foerster, Martin: "Simplifying Deep Temporal Difference
+Learning", ICLR 2025, arXiv:2407.04811. The arms are those of "On BatchNorm Forward Modes in
+Value-Based Reinforcement Learning". One update:
+    act ε-greedily for 32 steps in 128 environments, with 8 greedy test environments in the batch
+    bootstrap: max-Q of the next observation of every step
+    Q(λ) returns from the last step backwards: the learning targets
+    predict: shuffled minibatches, squared error or cross-entropy, clipped gradient, RAdam step
+    two epochs over the rollout, then throw it away
+"""
+
+import math
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bnmodes.agents.agent import Means, forward_as, linear_epsilon, of_action
+from bnmodes.agents.agent import AgentKind
 from bnmodes.agents.diagnostic_rows import rollout_batches
-from bnmodes.agents.pqn_config import PQNConfig
+from bnmodes.agents.settings import AgentSettings, ValueRange
+from bnmodes.agents.shared import Means, forward_as, linear_epsilon, of_action
+from bnmodes.agents.suites import PQN_SUITES
+from bnmodes.bounds import Bins, Count, Fraction, Positive, Whole
 from bnmodes.diagnostics import Row, measure, rows_needed
 from bnmodes.envs.contract import EnvSpec, Step
+from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.learning.optimizer import Optimizer
 from bnmodes.learning.targets import HLGauss, cross_entropy, q_lambda
-from bnmodes.networks.value import QNetwork
-from bnmodes.protocol import Role
+from bnmodes.networks.value import NormSettings, QNetwork
+from bnmodes.protocol import BATCH, RUNNING, AgentCapabilities, Forward, Mode, Protocol, Role
 from bnmodes.streams import numpy_stream, torch_stream
 
+NO_BATCHNORM = Mode(statistics="none")
 
-class PQN:
-    """One agent: a network, the rollout under way, an optimizer, and counters."""
 
+def pqn_protocol(
+    act: Mode = NO_BATCHNORM, bootstrap: Mode = NO_BATCHNORM, predict: Mode = NO_BATCHNORM
+) -> Protocol:
+    """There is no target network. Training and greedy test environments act in one batch, and a
+    separate evaluation uses the statistics of acting on its own batch."""
+    return Protocol(
+        predict=Forward.of(predict, "online", "rollout"),
+        bootstrap=Forward.of(bootstrap, "online", "rollout"),
+        act=Forward.of(act, "online", "acting+test"),
+        evaluate=Forward.of(act, "online", "evaluation"),
+    )
+
+
+@dataclass(frozen=True)
+class PQNSettings(ValueRange, AgentSettings):
+    """Every setting of the agent. The defaults are the paper's for Atari."""
+
+    protocol: Protocol = field(default_factory=pqn_protocol)
+    """Parameters, batch, statistics and updates of each forward."""
+    bootstrap_source: Literal["recompute", "acting-cache"] = "recompute"
+    """Next values by a bootstrap forward for each step, or the acting values kept from the rollout
+    (as released; only the last step, and truncated ones, get a bootstrap forward)."""
+    norm: NormSettings = NormSettings()
+    """The normalisation before every ReLU."""
+    torso: str = "nature"
+    """Hidden layers of the network, by name; `auto` chooses by the size of an observation."""
+    head: Literal["scalar", "hl-gauss"] = "scalar"
+    """Regress each action's value, or its Gaussian histogram (cross-entropy)."""
+    num_envs: Count = 128
+    """Environments that are learnt from (number)."""
+    test_envs: Whole = 8
+    """Further environments in the acting batch that act greedily and are never learnt from."""
+    rollout_steps: Count = 32
+    """Decisions of each environment between updates."""
+    minibatches: Count = 32
+    """Parts that a rollout is shuffled into for each epoch (number)."""
+    epochs: Count = 2
+    """Passes over a rollout (number)."""
+    learning_rate: Positive = 2.5e-4
+    """RAdam's step size."""
+    gradient_clip: Positive = 10.0
+    """Largest global norm of a gradient."""
+    gamma: Fraction = 0.99
+    """Discount of one decision."""
+    trace: Fraction = 0.65
+    """λ of Q(λ): weight of longer returns."""
+    epsilon_start: Fraction = 1.0
+    """Share of random actions at the first update."""
+    epsilon_end: Fraction = 0.001
+    """Share of random actions after the decay."""
+    epsilon_decay_fraction: Fraction = 0.1
+    """Part of the run over which ε falls linearly (fraction of all updates)."""
+    clip_rewards: bool = True
+    """Learn from the sign of each reward; reported returns stay raw."""
+    bins: Bins = 51
+    """Bins of the HL-Gauss head (number)."""
+    v_min: float = -10.0
+    """Lower end of the HL-Gauss head (discounted return)."""
+    v_max: float = 20.0
+    """Upper end of the HL-Gauss head (discounted return)."""
+
+    @property
+    def env_rows(self) -> int:
+        return self.num_envs + self.test_envs
+
+    @property
+    def minibatch_size(self) -> int:
+        return self.num_envs * self.rollout_steps // self.minibatches
+
+    @property
+    def updates_per_decision(self) -> float:
+        return self.epochs * self.minibatches / (self.num_envs * self.rollout_steps)
+
+    def memory_bytes(self, env: EnvSpec) -> int:
+        """Of the rollout: observations and next observations."""
+        return 2 * self.num_envs * self.rollout_steps * math.prod(env.obs_shape)
+
+    def for_timing(self) -> Self:
+        """As many minibatches of the same size for each decision, in rollouts of one step."""
+        minibatches = max(1, self.num_envs // self.minibatch_size)
+        return replace(self, rollout_steps=1, minibatches=minibatches)
+
+    def capabilities(self, evaluation_rows: int) -> AgentCapabilities:
+        return AgentCapabilities(
+            rows={
+                "predict": {"rollout": self.minibatch_size},
+                "bootstrap": {"rollout": self.num_envs},
+                "act": {"acting+test": self.env_rows},
+                "evaluate": {"evaluation": evaluation_rows},
+            },
+            has_target=False,
+            has_batchnorm=self.norm.kind == "bn",
+        )
+
+    def notes(self) -> list[str]:
+        """What the protocol's table cannot say."""
+        source = (
+            "Next values come from a bootstrap forward over the rows of each step."
+            if self.bootstrap_source == "recompute"
+            else "Next values are the acting forward's, kept from the rollout; only the last step "
+            "and truncated ones get a bootstrap forward."
+        )
+        return [
+            f"The acting rows are {self.num_envs} training and {self.test_envs} greedy test games "
+            "together; the test games are never learnt from.",
+            source,
+        ]
+
+    def warnings(self, total_decisions: int) -> list[str]:
+        """What is allowed, but probably not meant."""
+        per_update = self.num_envs * self.rollout_steps
+        if total_decisions >= per_update:
+            return []
+        return [f"the first update comes after {per_update:,} decisions, after the end of this run"]
+
+    def validate(self, evaluation_rows: int) -> None:
+        if self.minibatches > 0 and self.num_envs * self.rollout_steps % self.minibatches:
+            raise UsageError(
+                f"a rollout of {self.num_envs} × {self.rollout_steps} transitions does not divide "
+                f"into {self.minibatches} minibatches: choose a divisor."
+            )
+        super().validate(evaluation_rows)
+
+
+BIASED_BN = NormSettings(kind="bn", bn_stored_variance="biased")
+
+
+def _arm(norm: str, act: Mode = NO_BATCHNORM, bootstrap: Mode = NO_BATCHNORM) -> dict[str, Any]:
+    """The settings that make an arm. BatchNorm's predict always uses its batch, and as in the
+    authors' code the running variance is the biased one."""
+    predict = Mode(statistics="batch", update=0.01) if norm == "bn" else NO_BATCHNORM
+    return {
+        "norm": BIASED_BN if norm == "bn" else NormSettings(kind=norm),
+        "protocol": pqn_protocol(act, bootstrap, predict),
+        "bootstrap_source": "recompute",
+        "head": "scalar",
+    }
+
+
+ARMS = {
+    "none": _arm("none"),
+    "ln": _arm("ln"),
+    "bn-running": _arm("bn", act=RUNNING, bootstrap=RUNNING),
+    "bn-bootstrap-only": _arm("bn", act=RUNNING, bootstrap=BATCH),
+    "bn-act-only": _arm("bn", act=BATCH, bootstrap=RUNNING),
+    "bn-batch": _arm("bn", act=BATCH, bootstrap=BATCH),
+}
+
+
+class PQNAgent:
     def __init__(
         self,
-        config: PQNConfig,
+        settings: PQNSettings,
         env: EnvSpec,
         seed: int,
         total_decisions: int,
         execution: Execution = PLAIN,
     ):
-        self.config = config
+        self.settings = settings
         self.execution = execution
         self.num_actions = env.num_actions
-        per_update = config.num_envs * config.rollout_steps
+        per_update = settings.num_envs * settings.rollout_steps
         self.total_updates = max(1, total_decisions // per_update)
+        self.decisions = 0
         self.updates = 0
-        histogram = config.head == "hl-gauss"
-        self.histogram = HLGauss(config.bins, config.v_min, config.v_max) if histogram else None
-        head = (env.num_actions, config.bins) if histogram else (env.num_actions,)
+        histogram = settings.head == "hl-gauss"
+        self.histogram = (
+            HLGauss(settings.bins, settings.v_min, settings.v_max) if histogram else None
+        )
+        head = (env.num_actions, settings.bins) if histogram else (env.num_actions,)
         network = QNetwork(
             env.obs_shape,
             head,
-            config.torso,
-            config.norm,
+            settings.torso,
+            settings.norm,
             env.pixel_scale,
             torch_stream(seed, "network"),
         ).to(execution.device)
         self.networks = {"online": network}
-        self.optimizer = Optimizer("radam", network.parameters(), config.learning_rate, execution)
+        self.optimizer = Optimizer("radam", network.parameters(), settings.learning_rate, execution)
         self.action_stream = numpy_stream(seed, "exploration")
         self.shuffle_stream = numpy_stream(seed, "shuffle")
         metrics = ("loss", "predict_max_q", "mean_target", "gradient_norm")
         self.means = Means(metrics, execution.device)
-        steps, pictures = (config.rollout_steps, config.num_envs), env.obs_shape
+        steps, pictures = (settings.rollout_steps, settings.num_envs), env.obs_shape
         device = execution.device
         self.rollout = {
             "obs": torch.zeros((*steps, *pictures), dtype=torch.uint8, device=device),
@@ -77,7 +245,7 @@ class PQN:
             self.rollout["cut"][self.step - 1] = True
 
     def act(self, obs: np.ndarray) -> np.ndarray:
-        envs, obs = self.config.num_envs, self._to_device(obs)
+        envs, obs = self.settings.num_envs, self._to_device(obs)
         with torch.no_grad():
             values, greedy = self._q_values(self._forward("act", obs)).max(-1)
         self.rollout["obs"][self.step] = obs[:envs]
@@ -97,8 +265,8 @@ class PQN:
         return self.execution.to_device(torch.from_numpy(array))
 
     def observe(self, actions: np.ndarray, step: Step) -> None:
-        envs = self.config.num_envs
-        reward = np.sign(step.reward) if self.config.clip_rewards else step.reward
+        envs = self.settings.num_envs
+        reward = np.sign(step.reward) if self.settings.clip_rewards else step.reward
         for name, rows in (
             ("action", actions),
             ("reward", reward),
@@ -108,16 +276,17 @@ class PQN:
             self.rollout[name][self.step] = torch.from_numpy(rows[:envs])
         self.rollout["successor"][self.step] = self._to_device(step.successor[:envs])
         self.step += 1
+        self.decisions += envs
 
     def learn(self) -> None:
-        if self.step < self.config.rollout_steps:
+        if self.step < self.settings.rollout_steps:
             return
         rows = {name: self.execution.to_device(part) for name, part in self.rollout.items()}
         targets = self._targets(rows).flatten()
         obs, action = rows["obs"].flatten(0, 1), rows["action"].flatten()
-        for _ in range(self.config.epochs):
+        for _ in range(self.settings.epochs):
             order = self._to_device(self.shuffle_stream.permutation(len(action)))
-            for chosen in order.split(self.config.minibatch_size):
+            for chosen in order.split(self.settings.minibatch_size):
                 self.means.add(self.update(obs[chosen], action[chosen], targets[chosen]))
         self.updates += 1
         self.step = 0
@@ -129,15 +298,15 @@ class PQN:
             self._next_values(rollout),
             rollout["terminated"],
             rollout["cut"],
-            self.config.gamma,
-            self.config.trace,
+            self.settings.gamma,
+            self.settings.trace,
         )
 
     @torch.no_grad()
     def _next_values(self, rollout: Mapping[str, Tensor]) -> Tensor:
         """max Q of the true successor of each step, [steps, envs]."""
         successor, values = rollout["successor"], rollout["acting_value"].roll(-1, dims=0)
-        if self.config.bootstrap_source == "recompute":
+        if self.settings.bootstrap_source == "recompute":
             for step in range(self.step):
                 values[step] = self.next_value(successor[step])
             return values
@@ -155,7 +324,7 @@ class PQN:
     def _update(self, obs: Tensor, action: Tensor, target: Tensor) -> Float[Tensor, "4"]:
         """Loss, mean max Q, mean target, and the gradient's norm."""
         loss, predicted_q = self._loss(obs, action, target)
-        rate, clip = self.config.learning_rate, self.config.gradient_clip
+        rate, clip = self.settings.learning_rate, self.settings.gradient_clip
         norm = self.optimizer.descend(loss, rate, clip)
         return torch.stack((loss.detach(), predicted_q, target.mean(), norm))
 
@@ -171,7 +340,7 @@ class PQN:
         return loss, self._q_values(output.detach()).amax(-1).mean()
 
     def _forward(self, role: Role, obs: Tensor) -> Tensor:
-        return forward_as(role, self.config.protocol, self.networks, obs)
+        return forward_as(role, self.settings.protocol, self.networks, obs)
 
     def _q_values(self, output: Tensor) -> Tensor:
         """[B, actions]"""
@@ -179,19 +348,20 @@ class PQN:
 
     @property
     def epsilon(self) -> float:
-        return linear_epsilon(self.config, self.updates / self.total_updates)
+        return linear_epsilon(self.settings, self.updates / self.total_updates)
 
     def take_metrics(self) -> dict[str, float]:
-        settings = {"epsilon": self.epsilon, "learning_rate": self.config.learning_rate}
+        settings = {"epsilon": self.epsilon, "learning_rate": self.settings.learning_rate}
         return self.means.take() | settings | {"updates": float(self.updates)}
 
     def diagnose(self, obs: np.ndarray, rng: np.random.Generator) -> Row:
-        rows, protocol = rows_needed(self.networks["online"]), self.config.protocol
-        batches = rollout_batches(self.rollout, self.config.minibatch_size, obs, rows, rng)
+        rows, protocol = rows_needed(self.networks["online"]), self.settings.protocol
+        batches = rollout_batches(self.rollout, self.settings.minibatch_size, obs, rows, rng)
         return measure(self.networks, protocol, batches, self._q_values, self.optimizer, rng)
 
     def state(self) -> dict[str, Any]:
         return {
+            "decisions": self.decisions,
             "updates": self.updates,
             "step": self.step,
             "rollout": self.rollout,
@@ -203,7 +373,8 @@ class PQN:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        self.updates, self.step = state["updates"], state["step"]
+        self.decisions, self.updates = state["decisions"], state["updates"]
+        self.step = state["step"]
         for name, tensor in self.rollout.items():
             tensor.copy_(state["rollout"][name])
         self.load_networks(state["networks"])
@@ -214,3 +385,14 @@ class PQN:
 
     def load_networks(self, networks: dict[str, Any]) -> None:
         self.networks["online"].load_state_dict(networks["online"])
+
+
+PQN = AgentKind(
+    name="pqn",
+    summary="PQN, a value learner on parallel rollouts without a target network",
+    settings=PQNSettings,
+    arms=ARMS,
+    default_arm="bn-batch",
+    build=PQNAgent,
+    suites=PQN_SUITES,
+)

@@ -1,99 +1,216 @@
 """XQC on discrete actions: categorical twin critics with BatchNorm and projected kernels.
 
-One-hot actions of the replay and the policy's relaxed ones are different populations, so a critic
-with BatchNorm sees (s, a) and (s′, a′) as one joined batch, as in CrossQ; here the target critic
-does too. Without a target network the same critic is CrossQ's.
+Palenicek, Vogt, Watson, Posner, Peters: "XQC: Well-conditioned Optimization Accelerates Deep
+Reinforcement Learning", 2025, arXiv:2509.25174. Joined batches come from CrossQ (Bhatt, Palenicek,
+Belousov, Argus, Amiranashvili, Brox, Peters: "CrossQ: Batch Normalization in Deep Reinforcement
+Learning for Greater Sample Efficiency and Simplicity", ICLR 2024, arXiv:1902.05605). One update:
+    draw a minibatch; next action: the policy's one-hot action at s′ with clipped noise
+    one-hot actions of the replay and the policy's are different populations, so a critic sees
+        (s, a) and (s′, a′) as one joined batch; without a target network the critic is CrossQ's
+    learning target: the target critic with the lower mean, projected onto the atoms
+    both critics: cross-entropy, AdamW step, kernels back to unit norm; the target moves by 0.005
+    every third time: the policy follows the smaller critic
 """
 
 from copy import deepcopy
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bnmodes.agents.actor_critic import ActorCritic, move_towards
-from bnmodes.agents.xqc_config import XQCConfig
+from bnmodes.agents.actor_critic import (
+    ActorCritic,
+    ActorCriticSettings,
+    actor_critic_protocol,
+    move_towards,
+)
+from bnmodes.agents.agent import AgentKind
+from bnmodes.agents.settings import ValueRange
+from bnmodes.agents.suites import XQC_SUITES
+from bnmodes.bounds import Bins, Count, Fraction, Positive, Whole
 from bnmodes.envs.contract import EnvSpec, Step
+from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.learning.optimizer import Optimizer
-from bnmodes.learning.projection import Projection
+from bnmodes.learning.projection import Projection, ProjectionSettings
 from bnmodes.learning.relaxed_actions import one_hot
 from bnmodes.learning.reward_scale import ReturnScale
 from bnmodes.learning.targets import categorical_projection, cross_entropy
 from bnmodes.networks.actor_critic import Critic, DenseNetwork, Encoder, TwinHeads, initialise
 from bnmodes.norm.layers import BatchNorm
 from bnmodes.norm.renorm import BatchRenorm
+from bnmodes.protocol import BATCH, RUNNING, Forward, Mode, Params, Protocol
 from bnmodes.replay.ring import Batch
 from bnmodes.streams import torch_stream
 
 
-class XQC(ActorCritic):
-    """One agent: critic and policy, the averaged critic, replay, and counters."""
+@dataclass(frozen=True)
+class XQCSettings(ValueRange, ActorCriticSettings):
+    """Every setting of the agent. The defaults are the study's for Atari."""
 
+    protocol: Protocol = field(default_factory=lambda: xqc_protocol())
+    """Parameters, batch, statistics and updates of each forward."""
+    norm: Literal["bn", "brn"] = "bn"
+    """BatchNorm, or BatchRenorm, which keeps batch statistics near the running ones."""
+    bn_epsilon: Positive = 1e-3
+    """Added to the variance."""
+    renorm_warmup_updates: Whole = 100_000
+    """Updates in which batch renormalisation is still BatchNorm."""
+    projection: ProjectionSettings = ProjectionSettings(granularity="neuron", head=True)
+    """The fixed-norm projection of kernels after every optimizer step."""
+    torso: str = "nature"
+    """Hidden layers of the encoder, by name; `auto` chooses by the size of an observation."""
+    hidden_layers: Count = 4
+    """Hidden layers of the policy and of each critic (number)."""
+    critic_units: Count = 512
+    """Units in each hidden layer of a critic (number)."""
+    actor_units: Count = 256
+    """Units in each hidden layer of the policy (number)."""
+    updates_per_decision: Positive = 2.0
+    """UTD: critic updates for each decision."""
+    learning_starts_decisions: Whole = 5_000
+    """Decisions taken at random before the first update."""
+    learning_rate: Positive = 3e-4
+    """AdamW's step size at the start, for critics and policy; its weight decay is 0."""
+    learning_rate_end_fraction: Fraction = 0.1
+    """Where the learning rate ends after falling linearly over all updates (fraction)."""
+    target_weight: Fraction = 0.005
+    """Share of the online parameters in the target's, at each update."""
+    policy_delay: Count = 3
+    """Critic updates for each update of the policy (number)."""
+    atoms: Bins = 101
+    """Atoms of the value distribution (number)."""
+    v_min: float = -5.0
+    """Lowest atom (scaled discounted return)."""
+    v_max: float = 5.0
+    """Highest atom (scaled discounted return)."""
+
+    @property
+    def has_batchnorm(self) -> bool:
+        return True
+
+    def notes(self) -> list[str]:
+        moments = "parameters and running statistics" if self.moments_follow else "parameters"
+        target = (
+            f"The target critic's {moments} move by {self.target_weight:g} towards the online "
+            "ones at each update."
+            if self.protocol.bootstrap.params == "target"
+            else "There is no target network."
+        )
+        return [
+            target,
+            "Joined rows are [s; s′] × [a; a′]; predict keeps the first half and bootstrap the "
+            "second. Act and evaluate run the critic's encoder and the policy.",
+            "Rewards are divided by the running deviation of the discounted return.",
+        ]
+
+    @property
+    def moments_follow(self) -> bool:
+        """The target's running statistics are averaged too where they are read."""
+        return self.protocol.bootstrap.statistics == "running" or self.norm == "brn"
+
+    def validate(self, evaluation_rows: int) -> None:
+        super().validate(evaluation_rows)
+        for role, forward in self.protocol.roles().items():
+            if forward.params == "target" and role != "bootstrap":
+                raise UsageError(
+                    f"{role} asks for target params, but only bootstrap has a target: use online."
+                )
+
+
+def xqc_protocol(
+    joined: bool = True, bootstrap: Mode = BATCH, params: Params = "target", update: float = 0.01
+) -> Protocol:
+    """Joined: the critics see (s, a) and (s′, a′) as one batch; else as two. `params` are those of
+    the bootstrap, and `update` is the weight with which loss forwards update running statistics."""
+    predict = Mode(statistics="batch", update=update)
+    return actor_critic_protocol(
+        predict=Forward.of(predict, "online", "joined" if joined else "replay-obs"),
+        bootstrap=Forward.of(bootstrap, params, "joined" if joined else "replay-next-obs"),
+        act=RUNNING,
+        improve=predict,
+        policy_params="online",
+    )
+
+
+ARMS = {
+    "bn-joined": {"norm": "bn", "protocol": xqc_protocol()},
+    "bn-separate": {"norm": "bn", "protocol": xqc_protocol(joined=False)},
+    "bn-running": {"norm": "bn", "protocol": xqc_protocol(joined=False, bootstrap=RUNNING)},
+    "crossq": {"norm": "bn", "protocol": xqc_protocol(params="online")},
+    "crossq-renorm": {"norm": "brn", "protocol": xqc_protocol(params="online")},
+}
+for arm in ARMS.values():
+    arm["projection"] = ProjectionSettings(granularity="neuron", head=True)
+
+
+class XQCAgent(ActorCritic):
     def __init__(
         self,
-        config: XQCConfig,
+        settings: XQCSettings,
         env: EnvSpec,
         seed: int,
         total_decisions: int,
         execution: Execution = PLAIN,
     ):
         def norm(shape: tuple[int, ...]) -> BatchNorm:
-            settings = {"epsilon": config.bn_epsilon, "stored_variance": "biased"}
-            if config.norm == "bn":
-                return BatchNorm(shape[0], **settings)
-            return BatchRenorm(shape[0], warmup_updates=config.renorm_warmup_updates, **settings)
+            shared = {"epsilon": settings.bn_epsilon, "stored_variance": "biased"}
+            if settings.norm == "bn":
+                return BatchNorm(shape[0], **shared)
+            return BatchRenorm(shape[0], warmup_updates=settings.renorm_warmup_updates, **shared)
 
         def dense(inputs: int, units: int, outputs: int) -> DenseNetwork:
-            widths = [units] * config.hidden_layers
+            widths = [units] * settings.hidden_layers
             return DenseNetwork(inputs, widths, outputs, norm, input_norm=True, bias=False)
 
-        encoder = Encoder(env.obs_shape, config.torso, env.pixel_scale, norm=norm, bias=False)
+        encoder = Encoder(env.obs_shape, settings.torso, env.pixel_scale, norm=norm, bias=False)
         inputs = encoder.units + env.num_actions
-        heads = TwinHeads(lambda: dense(inputs, config.critic_units, config.atoms))
+        heads = TwinHeads(lambda: dense(inputs, settings.critic_units, settings.atoms))
         critic = Critic(encoder, heads)
-        actor = dense(encoder.units, config.actor_units, env.num_actions)
+        actor = dense(encoder.units, settings.actor_units, env.num_actions)
         rng = torch_stream(seed, "network")
         for network in (critic, actor):
             initialise(network, "orthogonal", rng)
             network.to(execution.device)
         self.project = {
-            "critic": Projection(config.projection, critic),
-            "actor": Projection(config.projection, actor),
+            "critic": Projection(settings.projection, critic),
+            "actor": Projection(settings.projection, actor),
         }
         critics = {"online": critic}
-        if config.protocol.bootstrap.params == "target":
+        if settings.protocol.bootstrap.params == "target":
             critics["target"] = deepcopy(critic).requires_grad_(False)
         super().__init__(
-            config,
+            settings,
             env,
             seed,
             total_decisions,
             critics=critics,
             actors={"online": actor},
             optimizers={
-                name: Optimizer("adamw", network.parameters(), config.learning_rate, execution)
+                name: Optimizer("adamw", network.parameters(), settings.learning_rate, execution)
                 for name, network in (("critic", critic), ("actor", actor))
             },
-            metrics=("loss", "predict_q", "bootstrap_q"),
             execution=execution,
         )
-        self.support = torch.linspace(config.v_min, config.v_max, config.atoms).to(execution.device)
-        self.returns = ReturnScale(config.gamma, config.num_envs)
+        self.support = torch.linspace(settings.v_min, settings.v_max, settings.atoms).to(
+            execution.device
+        )
+        self.returns = ReturnScale(settings.gamma, settings.num_envs)
 
     def observe(self, actions, step: Step) -> None:
         super().observe(actions, step)
         self.returns.observe(step)
 
-    def _update(self, batch: Batch) -> None:
+    def update_on(self, batch: Batch) -> None:
         scale = self.execution.number(self.returns.deviation)
         noise, rate = self._bootstrap_noise(), self.optimizers["critic"].at(self.learning_rate)
         self.means.add(self.critic_update(batch, scale, noise, rate))
         self.updates += 1
-        if self.updates % self.config.policy_delay == 0:
+        if self.updates % self.settings.policy_delay == 0:
             rate = self.optimizers["actor"].at(self.learning_rate)
-            self.policy_update(batch.obs, self._gumbel(self.config.batch_size), rate)
+            self.policy_update(batch.obs, self._gumbel(self.settings.batch_size), rate)
 
     def _critic_update(
         self,
@@ -102,7 +219,7 @@ class XQC(ActorCritic):
         noise: tuple[Tensor, Tensor],
         learning_rate: float | Tensor,
     ) -> Float[Tensor, "3"]:
-        """And of the target."""
+        """Update both critics and Polyak-average the target; returns loss, mean Q, mean next Q."""
         loss, q, next_q = self._critic_loss(batch, reward_scale, noise)
         self._descend("critic", loss, learning_rate)
         if "target" in self.critics:
@@ -126,7 +243,7 @@ class XQC(ActorCritic):
                 batch.reward / reward_scale,
                 batch.terminated,
                 self.support,
-                self.config.gamma,
+                self.settings.gamma,
             )
         logits = self._critic("predict", now, following)
         loss = sum(cross_entropy(target, twin).mean() for twin in logits)
@@ -142,9 +259,9 @@ class XQC(ActorCritic):
 
     def _move_target(self) -> None:
         target, online = self.critics["target"], self.critics["online"]
-        move_towards(target.parameters(), online.parameters(), self.config.target_weight)
-        if self.config.moments_follow:
-            move_towards(target.buffers(), online.buffers(), self.config.target_weight)
+        move_towards(target.parameters(), online.parameters(), self.settings.target_weight)
+        if self.settings.moments_follow:
+            move_towards(target.buffers(), online.buffers(), self.settings.target_weight)
 
     def _expected(self, logits: Float[Tensor, "*rows atoms"]) -> Float[Tensor, "*rows"]:
         return logits.softmax(-1) @ self.support
@@ -154,14 +271,14 @@ class XQC(ActorCritic):
 
     @property
     def learning_rate(self) -> float:
-        config = self.config
-        first = self._updates_by(config.learning_starts_decisions)
-        done = min(1.0, self.updates / max(1, self._updates_by(self.total_decisions) - first))
-        return config.learning_rate * (1 - done * (1 - config.learning_rate_end_fraction))
+        settings = self.settings
+        return self.linear_learning_rate(
+            settings.learning_rate, settings.learning_rate_end_fraction
+        )
 
     def take_metrics(self) -> dict[str, float]:
-        settings = {"learning_rate": self.learning_rate, "reward_scale": self.returns.deviation}
-        return super().take_metrics() | settings
+        now = {"learning_rate": self.learning_rate, "reward_scale": self.returns.deviation}
+        return super().take_metrics() | now
 
     def state(self) -> dict[str, Any]:
         return super().state() | {"returns": self.returns.state()}
@@ -169,3 +286,14 @@ class XQC(ActorCritic):
     def load_state(self, state: dict[str, Any]) -> None:
         super().load_state(state)
         self.returns.load_state(state["returns"])
+
+
+XQC = AgentKind(
+    name="xqc",
+    summary="XQC (or CrossQ) with a Gumbel-Softmax policy",
+    settings=XQCSettings,
+    arms=ARMS,
+    default_arm="bn-joined",
+    build=XQCAgent,
+    suites=XQC_SUITES,
+)

@@ -100,7 +100,7 @@ def exposure(numbers: StudyNumbers, arm: Arm) -> Float[np.ndarray, "games seeds"
 
 
 def batchnorm_arms(numbers: StudyNumbers) -> list[Arm]:
-    return [arm for arm in numbers.arms if arm.config("atari").setting(2).has_batchnorm]
+    return [arm for arm in numbers.arms if arm.config("atari").capabilities(2).has_batchnorm]
 
 
 def rank_correlation(a: Float[np.ndarray, " runs"], b: Float[np.ndarray, " runs"]) -> float:

@@ -6,16 +6,16 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from bnmodes.agents.c51_config import C51_ARMS, C51Config, c51_config
-from bnmodes.agents.catalogue import AGENTS, AgentName
+from bnmodes.agents.c51 import C51_ARMS, C51Settings, c51_config
 from bnmodes.agents.mrq_config import MRQ_ARMS, MRQConfig, mrq_config
-from bnmodes.agents.pqn_config import PQN_ARMS, PQNConfig, pqn_config
+from bnmodes.agents.pqn import PQN_ARMS, PQNSettings, pqn_config
+from bnmodes.agents.registry import AGENTS, AgentName
 from bnmodes.agents.td3_config import TD3_ARMS, TD3Config, td3_config
 from bnmodes.agents.xqc_config import XQC_ARMS, XQCConfig, xqc_config
 from bnmodes.envs.registry import canonical_name, env_family
 from bnmodes.errors import UsageError
 from bnmodes.protocol import alpha
-from bnmodes.runs.spec import DiagnosticsConfig, EvaluationConfig, RunSpec
+from bnmodes.runs.spec import DiagnosticsSettings, EvaluationSettings, RunSpec
 
 CHANGED = "-changed"
 """Ends the label of an arm whose defining options were overridden: it is no longer that arm."""
@@ -37,9 +37,9 @@ class RunOptions:
     """Length of the run (decisions; one is four frames on Atari, one on MinAtar)."""
     record_every_decisions: int = 1_000
     """Decisions between two rows of training metrics."""
-    evaluation: EvaluationConfig = EvaluationConfig(every_decisions=25_000)
+    evaluation: EvaluationSettings = EvaluationSettings(every_decisions=25_000)
     """Separate evaluation: its own environments, one full game in each."""
-    diagnostics: DiagnosticsConfig = DiagnosticsConfig()
+    diagnostics: DiagnosticsSettings = DiagnosticsSettings()
     """What is measured inside the networks while they learn; it changes nothing in training."""
 
     def spec(self) -> RunSpec:
@@ -52,14 +52,14 @@ class RunOptions:
             record_every_decisions=self.record_every_decisions,
             evaluation=self.evaluation,
             diagnostics=self.diagnostics,
-            config=self.config,
+            config=self.settings,
         )
         spec.validate()
         return spec
 
     def _arm_label(self) -> str:
-        own = self.default(**{name: getattr(self, name) for name in self.read_first}).config
-        same = all(getattr(own, name) == getattr(self.config, name) for name in self.defining)
+        own = self.default(**{name: getattr(self, name) for name in self.read_first}).settings
+        same = all(getattr(own, name) == getattr(self.settings, name) for name in self.defining)
         return self.arm if same else self.arm + CHANGED
 
 
@@ -72,7 +72,7 @@ class C51Run(RunOptions):
     """One of the paper's arms: sets norm, protocol, projection and learning-rate schedule."""
     alpha: str = "0.01"
     """Tracking weight α of the arm bn-tracked; flax:0.99 gives it as Flax momentum."""
-    config: Annotated[C51Config, tyro.conf.arg(name="")] = c51_config("bn-batch", "minatar")
+    config: Annotated[C51Settings, tyro.conf.arg(name="")] = c51_config("bn-batch", "minatar")
     """The agent."""
 
     @classmethod
@@ -89,7 +89,7 @@ class C51Run(RunOptions):
             run,
             total_decisions=1_250_000,
             record_every_decisions=10_000,
-            evaluation=EvaluationConfig(),
+            evaluation=EvaluationSettings(),
         )
 
 
@@ -103,7 +103,7 @@ class PQNRun(RunOptions):
     alpha: str = "0.01"
     """Weight α with which BatchNorm's loss forward writes the stored moments; flax:0.99 gives it
     as Flax momentum."""
-    config: Annotated[PQNConfig, tyro.conf.arg(name="")] = pqn_config("bn-batch", "minatar")
+    config: Annotated[PQNSettings, tyro.conf.arg(name="")] = pqn_config("bn-batch", "minatar")
     """The agent."""
 
     @classmethod
@@ -121,7 +121,7 @@ class PQNRun(RunOptions):
             config=config,
             total_decisions=decisions,
             record_every_decisions=decisions // 100,
-            evaluation=EvaluationConfig(every_decisions=decisions),
+            evaluation=EvaluationSettings(every_decisions=decisions),
         )
 
 
@@ -134,12 +134,12 @@ class ActorCriticRun(RunOptions):
         config = AGENTS[cls.agent].arm_config(arm, family, *weights.values())
         run = cls(env=env, arm=arm, config=config, total_decisions=40_000, **weights)
         if family != "atari":
-            return replace(run, evaluation=EvaluationConfig(4_000, epsilon=0.0))
+            return replace(run, evaluation=EvaluationSettings(4_000, epsilon=0.0))
         return replace(
             run,
             total_decisions=1_250_000,
             record_every_decisions=10_000,
-            evaluation=EvaluationConfig(50_000, epsilon=0.0),
+            evaluation=EvaluationSettings(50_000, epsilon=0.0),
         )
 
 

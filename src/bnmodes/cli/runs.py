@@ -67,7 +67,7 @@ def train_command(agent: AgentName, args: list[str]) -> None:
         console.print(f"{path} is finished: nothing to do.")
         return
     print(f"training in {path}", file=sys.stderr)
-    for note in spec.config.warnings(spec.total_decisions):
+    for note in spec.settings.warnings(spec.total_decisions):
         print(f"note: {note}", file=sys.stderr)
     folder = train(
         spec,
@@ -105,13 +105,13 @@ def explain_command(args: list[str]) -> None:
     else:
         run = parse(ExplainRun, args, "bnmodes explain")
         spec, as_json = RunFolder(run.run).spec(), run.json
-    setting = spec.config.setting(spec.evaluation.episodes)
+    setting = spec.settings.capabilities(spec.evaluation.episodes)
     if as_json:
-        print(explain_json(spec.config.protocol, setting))
+        print(explain_json(spec.settings.protocol, setting))
         return
     print(f"{spec.agent.upper()}, arm {spec.arm}, on {spec.env}\n")
-    print(explain(spec.config.protocol, setting))
-    print("\n" + "\n".join(spec.config.notes()))
+    print(explain(spec.settings.protocol, setting))
+    print("\n" + "\n".join(spec.settings.notes()))
 
 
 @dataclass(frozen=True)

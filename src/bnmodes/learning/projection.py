@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
-class ProjectionConfig:
+class ProjectionSettings:
     """Which kernels are rescaled, and to what norm. Biases, scales and offsets never are."""
 
     granularity: Literal["none", "neuron", "layer"] = "none"
@@ -22,7 +22,7 @@ class ProjectionConfig:
 class Projection:
     """Holds the kernels and their radii; call it after each optimizer step."""
 
-    def __init__(self, config: ProjectionConfig, network: nn.Module):
+    def __init__(self, config: ProjectionSettings, network: nn.Module):
         layers = [
             layer
             for name, layer in network.named_modules()

@@ -33,7 +33,7 @@ TORSOS = {
 
 
 @dataclass(frozen=True)
-class NormConfig:
+class NormSettings:
     """Which normalisation stands before every ReLU."""
 
     kind: Literal["none", "ln", "bn"] = "none"
@@ -107,7 +107,7 @@ class QNetwork(ModedModule):
         obs_shape: tuple[int, int, int],
         head_shape: tuple[int, ...],
         torso: str,
-        norm: NormConfig,
+        norm: NormSettings,
         pixel_scale: float,
         generator: torch.Generator,
     ):

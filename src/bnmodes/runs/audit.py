@@ -51,7 +51,7 @@ def audit_run(folder: RunFolder, seed: int) -> tuple[list[RoleAudit], list[str]]
     networks, notes = folder.networks()
     agent.load_networks(networks)
     played = _play(agent, env, rng)
-    setting, protocol = spec.config.setting(spec.evaluation.episodes), spec.config.protocol
+    setting, protocol = spec.settings.capabilities(spec.evaluation.episodes), spec.settings.protocol
     audits = []
     for role, forward in protocol.roles().items():
         count = setting.rows[role][forward.population]

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from bnmodes import plugins
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.protocol import as_table
@@ -48,6 +49,10 @@ class RunFolder:
         with self.locked():
             if self._has_begun():
                 self._refuse_another(spec)
+                if changed := self.changed_plugins():
+                    raise UsageError(
+                        f"{changed[0]}: put the old file back, or choose another --out."
+                    )
             else:
                 write_json(self.spec_path, _described(spec, execution))
             yield
@@ -105,6 +110,17 @@ class RunFolder:
     def versions(self) -> dict[str, str]:
         """Of the packages that it ran with."""
         return self._described(lambda described: dict(described["versions"]))
+
+    def changed_plugins(self) -> list[str]:
+        """A sentence for each user's file that is not the one that this run was begun with."""
+        stored = self._described(lambda described: dict(described["plugins"]))
+        now = plugins.hashes(*stored)
+        return [
+            f"{file} has changed since the run in {self.path} was begun (its SHA-256 was "
+            f"{sha256[:12]}…, it is {now[file][:12]}… now)"
+            for file, sha256 in stored.items()
+            if file in now and now[file] != sha256
+        ]
 
     def _described(self, part: Callable[[dict[str, Any]], Any]) -> Any:
         try:
@@ -204,7 +220,8 @@ def _described(spec: RunSpec, execution: Execution) -> dict[str, Any]:
     return {
         "spec": spec.to_json(),
         "hash": spec.content_hash,
-        "protocol": as_table(spec.config.protocol, spec.config.setting(spec.evaluation.episodes)),
+        "plugins": plugins.hashes(spec.agent, spec.env),
+        "protocol": as_table(spec.settings.protocol, spec.settings.capabilities(spec.evaluation.episodes)),
         "versions": {name: importlib.metadata.version(name) for name in _PACKAGES},
         "python": platform.python_version(),
         **asdict(execution),  # as it was begun

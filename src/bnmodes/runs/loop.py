@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from bnmodes.agents.agent import Agent
-from bnmodes.agents.catalogue import AGENTS
+from bnmodes.agents.registry import find_agent
 from bnmodes.envs.contract import VectorEnv
 from bnmodes.envs.registry import canonical_name, make_env
 from bnmodes.errors import UsageError
@@ -59,8 +59,8 @@ class StopRequest:
 
 
 def build_agent(spec: RunSpec, env: VectorEnv, execution: Execution = PLAIN) -> Agent:
-    build = AGENTS[spec.agent].build
-    return build(spec.config, env.spec, spec.seed, spec.total_decisions, execution)
+    build = find_agent(spec.agent).build
+    return build(spec.settings, env.spec, spec.seed, spec.total_decisions, execution)
 
 
 def make_evaluation_env(spec: RunSpec, decision: int) -> VectorEnv:
@@ -79,16 +79,20 @@ class Loop:
     sink_names: tuple[SinkName, ...] = ()
     execution: Execution = PLAIN
     stop: StopRequest = field(default_factory=StopRequest)
-    decision: int = 0
     evaluations_done: int = 0
     resumes: int = 0
 
     def __post_init__(self):
-        self.num_envs = self.spec.config.num_envs
+        self.num_envs = self.spec.settings.num_envs
         self.evaluation_grid = self.spec.evaluation.grid(self.spec.total_decisions)
-        self.returns = np.zeros(self.spec.config.env_rows)
+        self.returns = np.zeros(self.spec.settings.env_rows)
         self.finished_returns: list[float] = []
         self.finished_tests: list[float] = []
+
+    @property
+    def decision(self) -> int:
+        """Decisions made so far; the agent counts them."""
+        return self.agent.decisions
 
     def start(self) -> None:
         """From the newest checkpoint, or from the beginning."""
@@ -100,7 +104,7 @@ class Loop:
         seed = numpy_stream(self.spec.seed, "games", self.resumes).integers(2**31 - 1000)
         decision = state["decision"] if state else 0
         self.sinks = open_sinks(self.sink_names, self.spec, self.folder.path, decision)
-        self.env = make_env(self.spec.env, self.spec.config.env_rows, int(seed))
+        self.env = make_env(self.spec.env, self.spec.settings.env_rows, int(seed))
         self.agent = build_agent(self.spec, self.env, self.execution)
         if state is None:
             self.folder.rewind_metrics(0)
@@ -112,7 +116,6 @@ class Loop:
         self.load_state(state)
 
     def load_state(self, state: dict[str, Any]) -> None:
-        self.decision = state["decision"]
         self.evaluations_done = state["evaluations_done"]
         self.finished_returns = state["finished_returns"]
         self.finished_tests = state["finished_tests"]
@@ -122,7 +125,7 @@ class Loop:
             self.returns = state["returns"]
         else:
             self.agent.begin(self.obs)
-            self._record("resume", {"new_games": self.spec.config.env_rows})
+            self._record("resume", {"new_games": self.spec.settings.env_rows})
 
     def state(self) -> dict[str, Any]:
         return {
@@ -160,7 +163,11 @@ class Loop:
         self.agent.observe(actions, step)
         self.agent.learn()
         self.obs = step.obs
-        self.decision += self.num_envs
+        if self.decision != before + self.num_envs:
+            raise UsageError(
+                f"{self.spec.agent} counted {self.decision - before} decisions in a step of "
+                f"{self.num_envs} environments: its `observe` must add their number to `decisions`."
+            )
         self.returns += step.reward
         if step.game_over.any():
             self._take_finished_games(step.game_over)

@@ -2,25 +2,29 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import Any, get_type_hints
 
-from bnmodes.agents.catalogue import AGENTS, AgentName, Config
+from bnmodes.agents.agent import Settings
+from bnmodes.agents.registry import arm_label, arm_settings, find_agent
+from bnmodes.bounds import Count, Fraction, Whole, check_bounds
+from bnmodes.envs.registry import canonical_name, env_family
 from bnmodes.errors import UsageError
 
 
 @dataclass(frozen=True)
-class EvaluationConfig:
+class EvaluationSettings:
     """Separate evaluation: its own environments, one full game in each."""
 
-    every_decisions: int = 100_000
+    every_decisions: Count = 100_000
     """Decisions between evaluations; one more at the end of the run."""
-    episodes: int = 10
+    episodes: Count = 10
     """Full games of one evaluation, each in its own environment (number)."""
-    epsilon: float = 0.001
+    epsilon: Fraction = 0.001
     """Share of random actions in an evaluation."""
-    test_bins: int = 30
+    test_bins: Count = 30
     """Equal parts of the run over which finished games of greedy test environments are averaged."""
 
     def grid(self, total_decisions: int) -> list[int]:
@@ -29,48 +33,37 @@ class EvaluationConfig:
         return grid if grid and grid[-1] == total_decisions else [*grid, total_decisions]
 
     def test_grid(self, total_decisions: int) -> list[int]:
-        """Where each part of the test games ends."""
+        """Where each part of the run ends over which test games are averaged."""
         return [(part + 1) * total_decisions // self.test_bins for part in range(self.test_bins)]
 
 
 @dataclass(frozen=True)
-class DiagnosticsConfig:
+class DiagnosticsSettings:
     """What is measured inside the networks while they learn; it changes nothing in training."""
 
-    points: int = 20
+    points: Whole = 20
     """Measurements, at equal distances and at the last decision; 0: none."""
 
 
 @dataclass(frozen=True)
 class RunSpec:
-    agent: AgentName
+    """One training run."""
+
+    agent: str
     env: str
     arm: str
-    """A label; what it stands for is in `config`. "-changed" ends one that options overrode."""
-    seed: int
-    total_decisions: int
-    record_every_decisions: int
-    evaluation: EvaluationConfig
-    config: Config
-    diagnostics: DiagnosticsConfig = DiagnosticsConfig()
+    """A label; what it stands for is in `settings`. "-changed" ends one that was changed."""
+    seed: Whole
+    total_decisions: Count
+    record_every_decisions: Count
+    evaluation: EvaluationSettings
+    settings: Settings
+    diagnostics: DiagnosticsSettings = DiagnosticsSettings()
 
     def validate(self) -> None:
-        for name, value, low in (
-            ("total_decisions", self.total_decisions, 1),
-            ("record_every_decisions", self.record_every_decisions, 1),
-            ("seed", self.seed, 0),
-            ("evaluation.every_decisions", self.evaluation.every_decisions, 1),
-            ("evaluation.episodes", self.evaluation.episodes, 1),
-            ("evaluation.test_bins", self.evaluation.test_bins, 1),
-            ("diagnostics.points", self.diagnostics.points, 0),
-        ):
-            if value < low:
-                raise UsageError(f"{name} is {value}, but must be at least {low}.")
-        if not 0 <= self.evaluation.epsilon <= 1:
-            raise UsageError(
-                f"evaluation.epsilon is {self.evaluation.epsilon}, but must be between 0 and 1."
-            )
-        self.config.validate(self.evaluation.episodes)
+        for part in (self, self.evaluation, self.diagnostics):
+            check_bounds(part)
+        self.settings.validate(self.evaluation.episodes)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -80,6 +73,40 @@ class RunSpec:
         """Of what differs from the defaults, so that a setting added later renames no run."""
         canonical = json.dumps(_not_default(self), sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def make_spec(
+    agent: str,
+    env: str,
+    arm: str | None = None,
+    *,
+    seed: int = 0,
+    changes: Mapping[str, Any] | None = None,
+    total_decisions: int | None = None,
+    record_every_decisions: int | None = None,
+    evaluation: EvaluationSettings | None = None,
+    diagnostics: DiagnosticsSettings | None = None,
+) -> RunSpec:
+    """The run of an agent's arm on a game; what is not said is the agent's default on that suite of
+    games. `changes` are settings by dotted names."""
+    kind, suite = find_agent(agent), env_family(env)
+    arm = arm or kind.default_arm
+    settings = arm_settings(agent, arm, suite, changes)
+    defaults = kind.suite_defaults(suite)
+    return RunSpec(
+        agent=agent,
+        env=canonical_name(env),
+        arm=arm_label(agent, arm, suite, settings),
+        seed=seed,
+        total_decisions=total_decisions or defaults.total_decisions,
+        record_every_decisions=record_every_decisions or defaults.record_every_decisions,
+        evaluation=evaluation
+        or EvaluationSettings(
+            defaults.evaluate_every_decisions, epsilon=defaults.evaluation_epsilon
+        ),
+        settings=settings,
+        diagnostics=diagnostics or DiagnosticsSettings(),
+    )
 
 
 def _not_default(record: Any) -> dict[str, Any]:
@@ -93,7 +120,8 @@ def _not_default(record: Any) -> dict[str, Any]:
 
 
 def spec_from_json(data: dict[str, Any]) -> RunSpec:
-    return _build(RunSpec, data, config=AGENTS[data["agent"]].config)
+    """The run that `to_json` described; an agent of a user's own must have been named before."""
+    return _build(RunSpec, data, settings=find_agent(data["agent"]).settings)
 
 
 def _build(cls: type, data: dict[str, Any], **known_types: type) -> Any:

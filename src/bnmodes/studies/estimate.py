@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from bnmodes.agents.catalogue import AGENTS
+from bnmodes.agents.registry import find_agent
 from bnmodes.envs.registry import env_family, make_env
 from bnmodes.runs.spec import RunSpec
 from bnmodes.studies.study import Study
@@ -47,8 +47,8 @@ def transition_bytes(study: Study) -> int:
     largest = 0
     for game in study.games:
         games = make_env(game, 1, seed=0).spec
-        configs = (arm.config(env_family(game)) for arm in study.arms)
-        largest = max(largest, *(config.memory_bytes(games) for config in configs))
+        each = (arm.settings(game).memory_bytes(games) for arm in study.arms)
+        largest = max(largest, *each)
     return largest
 
 
@@ -60,10 +60,10 @@ def jobs_here(study: Study) -> int:
 
 def seconds_per_decision(spec: RunSpec) -> float:
     """While learning, on one thread; the decisions before an agent learns are a small part."""
-    config = spec.config.rehearsal()
-    games = make_env(spec.env, config.env_rows, seed=0)
+    settings = spec.settings.for_timing()
+    games = make_env(spec.env, settings.env_rows, seed=0)
     # A run of one decision: ε is soon at its end, and nearly every action is the network's.
-    agent = AGENTS[spec.agent].build(config, games.spec, seed=0, total_decisions=1)
+    agent = find_agent(spec.agent).build(settings, games.spec, seed=0, total_decisions=1)
     obs = games.reset()
     agent.begin(obs)
 
@@ -76,7 +76,7 @@ def seconds_per_decision(spec: RunSpec) -> float:
         obs = step.obs
 
     _seconds_per_call(decide, _WARM_UP_SECONDS)
-    return _seconds_per_call(decide, _MEASURE_SECONDS) / config.num_envs
+    return _seconds_per_call(decide, _MEASURE_SECONDS) / settings.num_envs
 
 
 def _seconds_per_call(work: Callable[[], None], at_least_seconds: float) -> float:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from bnmodes.envs.atari import STICKY
-from bnmodes.runs.spec import EvaluationConfig
+from bnmodes.runs.spec import EvaluationSettings
 from bnmodes.studies.study import Arm, Study
 
 ATARI_26 = tuple(
@@ -30,7 +30,7 @@ def _on_atari(name: str, question: str, arms: tuple[Arm, ...], reference: str) -
         seeds=(0, 1, 2),
         total_decisions=1_250_000,
         record_every_decisions=10_000,
-        evaluation=EvaluationConfig(),
+        evaluation=EvaluationSettings(),
         reference=reference,
     )
 
@@ -44,7 +44,7 @@ A = _on_atari(
         Arm("LN", "ln"),
         Arm("BN running", "bn-running"),
         *(
-            Arm(f"BN tracked {alpha:g}", "bn-tracked", weights={"tracking_alpha": alpha})
+            Arm(f"BN tracked {alpha:g}", "bn-tracked", changes={"protocol.bootstrap.track": alpha})
             for alpha in ALPHAS
         ),
         Arm("BN batch", "bn-batch"),
@@ -77,7 +77,7 @@ ONLINE_ALPHA = _on_atari(
     (
         Arm("C51", "none"),
         *(
-            Arm(f"{label} online α {alpha:g}", base, weights={"online_alpha": alpha})
+            Arm(f"{label} online α {alpha:g}", base, changes={"protocol.predict.update": alpha})
             for alpha in ALPHAS
             for label, base in (("BN running", "bn-running"), ("BN batch", "bn-batch"))
         ),
@@ -97,8 +97,9 @@ AS_RELEASED = {"bootstrap_source": "acting-cache"}
 
 
 def _pqn(name: str, base: str, momentum: float = 0.9, **changes) -> Arm:
-    weights = {"online_alpha": f"flax:{momentum:g}"} if base.startswith("bn-") else {}
-    return Arm(name, base, "pqn", weights, changes)
+    if base.startswith("bn-"):
+        changes["protocol.predict.update"] = f"flax:{momentum:g}"
+    return Arm(name, base, "pqn", changes)
 
 
 C = Study(
@@ -121,7 +122,7 @@ C = Study(
     seeds=(0, 1, 2, 3, 4),
     total_decisions=10_000_000,
     record_every_decisions=40_960,
-    evaluation=EvaluationConfig(every_decisions=10_000_000, test_bins=30),
+    evaluation=EvaluationSettings(every_decisions=10_000_000, test_bins=30),
     reference="BN batch",
     metric="test",
     final_points=3,
@@ -142,7 +143,7 @@ D = Study(
     seeds=tuple(range(10)),
     total_decisions=100_000_000,
     record_every_decisions=409_600,
-    evaluation=EvaluationConfig(every_decisions=100_000_000, test_bins=60),
+    evaluation=EvaluationSettings(every_decisions=100_000_000, test_bins=60),
     reference="LN",
     metric="test",
 )
@@ -174,7 +175,7 @@ F = Study(
     seeds=(0, 1, 2, 3, 4),
     total_decisions=1_250_000,
     record_every_decisions=10_000,
-    evaluation=EvaluationConfig(every_decisions=50_000, epsilon=0.0),
+    evaluation=EvaluationSettings(every_decisions=50_000, epsilon=0.0),
     reference="TD3",
 )
 

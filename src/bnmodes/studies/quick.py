@@ -1,6 +1,6 @@
 """Studies that fit a laptop."""
 
-from bnmodes.runs.spec import EvaluationConfig
+from bnmodes.runs.spec import EvaluationSettings
 from bnmodes.studies.study import Arm, Study
 
 QUICK = Study(
@@ -10,7 +10,12 @@ QUICK = Study(
     arms=(
         Arm("LN", "ln", "pqn"),
         *(
-            Arm(f"BN {label} {momentum:g}", base, "pqn", {"online_alpha": f"flax:{momentum:g}"})
+            Arm(
+                f"BN {label} {momentum:g}",
+                base,
+                "pqn",
+                {"protocol.predict.update": f"flax:{momentum:g}"},
+            )
             for label, base, momentum in (
                 ("running", "bn-running", 0.999),
                 ("running", "bn-running", 0.99),
@@ -24,7 +29,7 @@ QUICK = Study(
     seeds=(0, 1, 2),
     total_decisions=400_000,
     record_every_decisions=4_096,
-    evaluation=EvaluationConfig(every_decisions=400_000),
+    evaluation=EvaluationSettings(every_decisions=400_000),
     reference="BN batch",
     metric="test",
     final_points=3,
@@ -39,14 +44,14 @@ QUICK_C51 = Study(
         Arm("C51", "none"),
         Arm("LN", "ln"),
         Arm("BN running", "bn-running"),
-        Arm("BN tracked 0.1", "bn-tracked", weights={"tracking_alpha": 0.1}),
+        Arm("BN tracked 0.1", "bn-tracked", changes={"protocol.bootstrap.track": 0.1}),
         Arm("BN batch", "bn-batch"),
     ),
     games=("minatar/breakout", "minatar/space_invaders"),
     seeds=(0, 1, 2),
     total_decisions=40_000,
     record_every_decisions=1_000,
-    evaluation=EvaluationConfig(every_decisions=4_000),
+    evaluation=EvaluationSettings(every_decisions=4_000),
     reference="C51",
 )
 
@@ -66,7 +71,7 @@ QUICK_ACTOR_CRITICS = Study(
     seeds=(0, 1, 2),
     total_decisions=20_000,
     record_every_decisions=1_000,
-    evaluation=EvaluationConfig(every_decisions=2_000, epsilon=0.0),
+    evaluation=EvaluationSettings(every_decisions=2_000, epsilon=0.0),
     reference="TD3",
 )
 

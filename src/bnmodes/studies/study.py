@@ -4,12 +4,17 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
-from bnmodes.agents.catalogue import AGENTS, AgentName, Config
+from bnmodes import plugins
+from bnmodes.agents.agent import Settings
+from bnmodes.agents.registry import arm_settings
 from bnmodes.envs.registry import env_family
 from bnmodes.errors import UsageError
-from bnmodes.runs.spec import EvaluationConfig, RunSpec
+from bnmodes.runs.spec import EvaluationSettings, RunSpec, make_spec
+
+Metric = Literal["evaluation", "test"]
 
 
 @dataclass(frozen=True)
@@ -20,15 +25,13 @@ class Arm:
     """Unique in its study, e.g. "BN WN UTD 8"."""
     base: str
     """The agent's arm that it starts from, e.g. "bn-wn"; it decides the colour in figures."""
-    agent: AgentName = "c51"
-    weights: Mapping[str, float | str] = field(default_factory=dict)
-    """Of stored moments, as the agent's arms take them, e.g. {"online_alpha": "flax:0.99"}."""
+    agent: str = "c51"
+    """One of the package, or of a file beside the study's own, as FILE.py:NAME."""
     changes: Mapping[str, Any] = field(default_factory=dict)
-    """Further fields of the agent's configuration."""
+    """Settings that differ from the base's, by dotted names: {"norm.bn_epsilon": 1e-3}."""
 
-    def config(self, family: str) -> Config:
-        config = AGENTS[self.agent].arm_config(self.base, family, **self.weights)
-        return replace(config, **self.changes)
+    def settings(self, game: str) -> Settings:
+        return arm_settings(self.agent, self.base, env_family(game), self.changes)
 
     @property
     def swept_utd(self) -> float:
@@ -51,11 +54,13 @@ class StudyRun:
     @property
     def relative_cost(self) -> float:
         """For the order and the time left: an update costs about as much as three decisions."""
-        return self.spec.total_decisions * (1 + 3 * self.spec.config.updates_per_decision)
+        return self.spec.total_decisions * (1 + 3 * self.spec.settings.updates_per_decision)
 
 
 @dataclass(frozen=True)
 class Study:
+    """Arms × games × seeds, and how their runs are made and scored."""
+
     name: str
     question: str
     """What is asked, in a sentence or two for the report."""
@@ -63,14 +68,71 @@ class Study:
     games: tuple[str, ...]
     seeds: tuple[int, ...]
     total_decisions: int
-    record_every_decisions: int
-    evaluation: EvaluationConfig
-    reference: str
-    """The arm that percentages, and on MinAtar the scores, refer to."""
-    metric: Literal["evaluation", "test"] = "evaluation"
-    """What is scored: separate evaluations, or finished games of greedy test environments."""
+    """Length of each run."""
+    reference: str = ""
+    """The arm that percentages, and scores without a human baseline, refer to; the first one."""
+    record_every_decisions: int = 0
+    """Decisions between two rows of training metrics; 0: a hundredth of a run."""
+    evaluation: EvaluationSettings | None = None
+    """None: ten evaluations, the last one at the end of a run."""
+    metric: Metric | None = None
+    """What is scored: separate evaluations, or finished games of greedy test environments (which
+    only some agents have). None: evaluations."""
     final_points: int = 1
     """The final score is the mean of so many last points of the grid."""
+    source: str = ""
+    """How the command line names it: its name, or the file that it is in."""
+
+    def __post_init__(self):
+        every = max(1, self.total_decisions // 100)
+        tenth = EvaluationSettings(every_decisions=max(1, self.total_decisions // 10))
+        for name, default in (
+            ("reference", self.arms[0].name if self.arms else ""),
+            ("record_every_decisions", every),
+            ("evaluation", tenth),
+            ("metric", "evaluation"),
+            ("source", self.name),
+        ):
+            object.__setattr__(self, name, getattr(self, name) or default)
+
+    def validate(self) -> None:
+        """Refuse a study that cannot be run, with a sentence that says what to mend."""
+        for kind, names in (
+            ("arm", [arm.name for arm in self.arms]),
+            ("game", self.games),
+            ("seed", self.seeds),
+        ):
+            if not names:
+                raise UsageError(f"study {self.name} has no {kind}s: give at least one.")
+            if twice := [name for name in names if list(names).count(name) > 1]:
+                raise UsageError(f"study {self.name} has the {kind} '{twice[0]}' twice.")
+        if not self.name or not all(c.isalnum() or c in "-_." for c in self.name):
+            raise UsageError(
+                f"the study's name {self.name!r} is used as a file's name: give it letters, "
+                "digits, dots, hyphens and underscores only."
+            )
+        if self.reference not in [arm.name for arm in self.arms]:
+            raise UsageError(f"the reference '{self.reference}' is no arm of study {self.name}.")
+        if self.metric == "test":
+            for arm in self.arms:
+                settings = arm.settings(self.games[0])
+                if settings.env_rows == settings.num_envs:
+                    raise UsageError(
+                        f"study {self.name} scores games of test environments, but arm "
+                        f"'{arm.name}' has none: use metric='evaluation'."
+                    )
+        for run in self.runs:
+            run.spec.validate()
+
+    def warnings(self) -> list[str]:
+        """What is allowed, but probably not meant: each sentence with the arms it is about."""
+        about: dict[str, list[str]] = {}
+        for run in self.runs:
+            for sentence in run.spec.settings.warnings(run.spec.total_decisions):
+                arms = about.setdefault(sentence, [])
+                if run.arm not in arms:
+                    arms.append(run.arm)
+        return [f"{', '.join(arms)}: {sentence}" for sentence, arms in about.items()]
 
     def arm(self, name: str) -> Arm:
         return next(arm for arm in self.arms if arm.name == name)
@@ -81,10 +143,6 @@ class Study:
         if self.metric == "test":
             return self.evaluation.test_grid(self.total_decisions)
         return self.evaluation.grid(self.total_decisions)
-
-    @property
-    def is_atari(self) -> bool:
-        return all(env_family(game) == "atari" for game in self.games)
 
     @cached_property
     def runs(self) -> tuple[StudyRun, ...]:
@@ -97,15 +155,15 @@ class Study:
         )
 
     def _spec(self, arm: Arm, game: str, seed: int) -> RunSpec:
-        return RunSpec(
-            agent=arm.agent,
-            env=game,
-            arm=arm.base,
+        return make_spec(
+            arm.agent,
+            game,
+            arm.base,
             seed=seed,
+            changes=arm.changes,
             total_decisions=self.total_decisions,
             record_every_decisions=self.record_every_decisions,
             evaluation=self.evaluation,
-            config=arm.config(env_family(game)),
         )
 
     def restricted(
@@ -121,6 +179,21 @@ class Study:
             arms=tuple(arm for arm in self.arms if arm.name in chosen_arms),
             games=_choose("game", games, self.games),
             seeds=tuple(int(s) for s in _choose("seed", map(str, seeds), map(str, self.seeds))),
+        )
+
+    def from_file(self, file: Path, reference: str) -> "Study":
+        """The same study as its file declared it: agents and games of users' own files are looked
+        for beside it, and `reference` is how the command line named it."""
+        folder = file.parent
+
+        def named(name: str) -> str:
+            return plugins.name_here(name, folder) if plugins.is_reference(name) else name
+
+        return replace(
+            self,
+            arms=tuple(replace(arm, agent=named(arm.agent)) for arm in self.arms),
+            games=tuple(named(game) for game in self.games),
+            source=reference,
         )
 
 

@@ -26,7 +26,7 @@ def arm_name(arm: Arm) -> str:
 
 def _configs(results: StudyResults) -> dict[str, Config]:
     """A run's folder is named by the hash of its specification, so this is what ran in it."""
-    return {run.arm: run.spec.config for run in reversed(results.study.runs)}
+    return {run.arm: run.spec.settings for run in reversed(results.study.runs)}
 
 
 def protocols_section(results: StudyResults) -> str:
@@ -34,7 +34,7 @@ def protocols_section(results: StudyResults) -> str:
     configs = _configs(results)
     for arm in results.study.arms:
         config = configs[arm.name]
-        declared = as_table(config.protocol, config.setting(results.study.evaluation.episodes))
+        declared = as_table(config.protocol, config.capabilities(results.study.evaluation.episodes))
         alike.setdefault(json.dumps(declared), []).append(arm.name)
     content = []
     for described, names in alike.items():

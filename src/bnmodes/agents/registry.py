@@ -1,0 +1,90 @@
+"""Agents by name: those of the package, and those of a user's own file, as FILE.py:NAME."""
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from bnmodes import plugins
+from bnmodes.agents.agent import Agent, AgentKind, Settings
+from bnmodes.agents.c51 import C51
+from bnmodes.agents.mrq import MRQ
+from bnmodes.agents.pqn import PQN
+from bnmodes.agents.td3 import TD3
+from bnmodes.agents.xqc import XQC
+from bnmodes.changes import with_changes
+from bnmodes.errors import UsageError
+from bnmodes.protocol import Protocol
+
+AGENTS = {kind.name: kind for kind in (C51, PQN, TD3, XQC, MRQ)}
+
+CHANGED = "-changed"
+"""Ends the label of an arm whose defining settings were changed: it is no longer that arm."""
+
+
+def find_agent(name: str) -> AgentKind:
+    """The agent of this name; a user's file must have been named before (see `plugins`)."""
+    if plugins.is_reference(name):
+        kind = plugins.find(name, "agent")
+        if not isinstance(kind, AgentKind):
+            raise UsageError(
+                f"{name} is no agent, but of type {type(kind).__name__}: name an AgentKind."
+            )
+        _require_methods(kind, name)
+        return kind
+    if name not in AGENTS:
+        near = difflib.get_close_matches(name, AGENTS, n=1, cutoff=0.4)
+        hint = f" (did you mean '{near[0]}'?)" if near else ""
+        raise UsageError(
+            f"there is no agent '{name}'{hint}: choose {', '.join(AGENTS)}, or name one of your "
+            "own as FILE.py:NAME."
+        )
+    return AGENTS[name]
+
+
+def _require_methods(kind: AgentKind, name: str) -> None:
+    contracts = {Agent: kind.build, Settings: kind.settings}
+    for contract, offered in contracts.items():
+        wanted = [each for each in vars(contract) if not each.startswith("_")]
+        missing = [
+            each for each in wanted if isinstance(offered, type) and not hasattr(offered, each)
+        ]
+        if missing:
+            raise UsageError(
+                f"{name}: {offered.__name__} lacks {', '.join(missing)}, which the contract "
+                f"bnmodes.agents.agent.{contract.__name__} asks for."
+            )
+
+
+def arm_settings(
+    agent: str, arm: str, suite: str, changes: Mapping[str, Any] | None = None
+) -> Settings:
+    """The settings of an agent's arm on a suite of games, with changes by dotted names."""
+    kind = find_agent(agent)
+    if arm not in kind.arms:
+        near = difflib.get_close_matches(arm, kind.arms, n=1, cutoff=0.4)
+        hint = f" (did you mean '{near[0]}'?)" if near else ""
+        raise UsageError(f"{agent} has no arm '{arm}'{hint}: choose one of {', '.join(kind.arms)}.")
+    defaults = dict(kind.suite_defaults(suite).settings) | dict(kind.arms[arm])
+    return with_changes(with_changes(kind.settings(), defaults), changes or {})
+
+
+def arm_label(agent: str, arm: str, suite: str, settings: Settings) -> str:
+    """The arm's name, with "-changed" where more than update weights of what defines it differs."""
+    own = arm_settings(agent, arm, suite)
+    same = all(
+        _without_weights(getattr(own, name)) == _without_weights(getattr(settings, name))
+        for name in find_agent(agent).arm_fields
+    )
+    return arm if same else arm + CHANGED
+
+
+def _without_weights(value: Any) -> Any:
+    """A protocol, with only whether its forwards update and track: an arm at another momentum is
+    still that arm."""
+    if not isinstance(value, Protocol):
+        return value
+    return [
+        (role, f.params, f.population, f.statistics, f.track is None, f.update is None)
+        for role, f in value.roles().items()
+        if role != "calibrate"  # a switch of its own, which is not part of what defines an arm
+    ]

@@ -1,0 +1,112 @@
+"""What depends on the suite of games, for every agent here: the one table of it.
+
+A row says what differs from an agent's own defaults (which are the paper's for Atari), and how long
+a run is and how often it is evaluated where the user does not say. `UNTUNED` serves every other
+suite: a stated preset, with a network chosen by the size of the observations, that nobody tuned.
+"""
+
+from bnmodes.agents.agent import UNTUNED, SuiteDefaults
+
+ATARI, MINATAR, PROBE = "atari", "minatar", "probe"
+
+_C51_MINATAR = SuiteDefaults(
+    {
+        "torso": "minatar",
+        "replay_capacity": 100_000,
+        "learning_starts_decisions": 5_000,
+        "target_period_decisions": 1_000,
+    },
+    total_decisions=300_000,
+    evaluate_every_decisions=25_000,
+)
+C51_SUITES = {
+    ATARI: SuiteDefaults(
+        total_decisions=1_250_000,
+        record_every_decisions=10_000,
+        evaluate_every_decisions=100_000,
+        all_cores=True,
+    ),
+    MINATAR: _C51_MINATAR,
+    PROBE: _C51_MINATAR,
+    UNTUNED: SuiteDefaults(
+        {
+            "torso": "auto",
+            "replay_capacity": 100_000,
+            "learning_starts_decisions": 1_000,
+            "target_period_decisions": 500,
+            "updates_per_decision": 0.5,
+            "clip_rewards": False,
+            "v_min": -100.0,
+            "v_max": 100.0,
+            "atoms": 101,
+        }
+    ),
+}
+
+_PQN_MINATAR = SuiteDefaults(
+    {"torso": "minatar", "learning_rate": 5e-4},
+    total_decisions=400_000,
+    record_every_decisions=4_000,
+    evaluate_every_decisions=400_000,
+)
+PQN_SUITES = {
+    ATARI: SuiteDefaults(
+        total_decisions=10_000_000,
+        record_every_decisions=100_000,
+        evaluate_every_decisions=10_000_000,
+        all_cores=True,
+    ),
+    MINATAR: _PQN_MINATAR,
+    PROBE: _PQN_MINATAR,
+    UNTUNED: SuiteDefaults(
+        {
+            "torso": "auto",
+            "learning_rate": 5e-4,
+            "num_envs": 32,
+            "minibatches": 8,
+            "clip_rewards": False,
+            "v_min": -100.0,
+            "v_max": 100.0,
+            "bins": 101,
+        },
+        total_decisions=400_000,
+        record_every_decisions=4_000,
+        evaluate_every_decisions=40_000,
+    ),
+}
+
+
+def _actor_critic(small: dict, minatar: dict) -> dict[str, SuiteDefaults]:
+    """`small` suits two processor cores; `minatar` is what the games of that size add."""
+    plan = {
+        "total_decisions": 40_000,
+        "evaluate_every_decisions": 4_000,
+        "evaluation_epsilon": 0.0,
+    }
+    on_minatar = SuiteDefaults(small | minatar, **plan)
+    return {
+        ATARI: SuiteDefaults(
+            total_decisions=1_250_000,
+            record_every_decisions=10_000,
+            evaluate_every_decisions=50_000,
+            evaluation_epsilon=0.0,
+            all_cores=True,
+        ),
+        MINATAR: on_minatar,
+        PROBE: on_minatar,
+        UNTUNED: SuiteDefaults(small | {"torso": "auto"}, **plan),
+    }
+
+
+_SMALL = {"batch_size": 64, "replay_capacity": 100_000, "learning_starts_decisions": 1_000}
+
+TD3_SUITES = _actor_critic(_SMALL | {"hidden_units": 128}, {"torso": "minatar"})
+XQC_SUITES = _actor_critic(
+    _SMALL
+    | {"hidden_layers": 2, "critic_units": 128, "actor_units": 128, "updates_per_decision": 1.0},
+    {"torso": "minatar"},
+)
+# Ten pixels leave none to shift, and MinAtar's planes are binary.
+MRQ_SUITES = _actor_critic(
+    _SMALL | {"hidden_units": 128, "action_units": 32, "shift_pixels": 0}, {"torso": "minatar"}
+)
