@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import torch
 
-from bnmodes.agents.c51 import C51
-from bnmodes.agents.c51 import c51_config
+from bnmodes.agents.c51 import C51, c51_config
 from bnmodes.envs.registry import env_family, make_env
 
 LEARNING_STARTS = 200

@@ -18,8 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from bnmodes.agents.c51 import C51
-from bnmodes.agents.c51 import c51_config
+from bnmodes.agents.c51 import C51, c51_config
 from bnmodes.envs.contract import EnvSpec, Step
 from bnmodes.execution import PLAIN, Execution, has_compiler
 

@@ -17,8 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from bnmodes.agents.pqn import PQN
-from bnmodes.agents.pqn import pqn_config
+from bnmodes.agents.pqn import PQN, pqn_config
 from bnmodes.envs.registry import env_family, make_env
 
 TRAINING, TEST, STEPS, MINIBATCHES, EPOCHS = 128, 8, 32, 32, 2

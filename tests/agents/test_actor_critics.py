@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-
-from bnmodes.agents.actor_critic import move_towards
-from bnmodes.agents.agent import forward_as
 from bnmodes.agents.mrq_config import mrq_config
 from bnmodes.agents.td3_config import td3_config
 from bnmodes.agents.xqc_config import XQC_ARMS, xqc_config
+
+from bnmodes.agents.actor_critic import move_towards
+from bnmodes.agents.agent import forward_as
 from bnmodes.envs.probe import PROBES
 from bnmodes.errors import UsageError
 from bnmodes.learning.relaxed_actions import one_hot

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from bnmodes.agents.c51 import C51
-from bnmodes.agents.c51 import C51_ARMS, c51_config
+from bnmodes.agents.c51 import C51, C51_ARMS, c51_config
 from bnmodes.envs.probe import PROBES
 from bnmodes.envs.registry import make_env
 from bnmodes.errors import UsageError

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from bnmodes.agents.c51 import C51
-from bnmodes.agents.c51 import c51_config
+from bnmodes.agents.c51 import C51, c51_config
 from bnmodes.envs.contract import EnvSpec
 from bnmodes.errors import UsageError
 from bnmodes.protocol import Mode, Protocol

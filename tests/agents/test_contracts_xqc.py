@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from bnmodes.agents.xqc_config import xqc_config
 
 from bnmodes.agents.agent import forward_as
 from bnmodes.agents.xqc import XQC
-from bnmodes.agents.xqc_config import xqc_config
 from bnmodes.envs.contract import EnvSpec
 from bnmodes.protocol import Protocol
 

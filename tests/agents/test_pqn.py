@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from bnmodes.agents.pqn import PQN
-from bnmodes.agents.pqn import PQN_ARMS, pqn_config
+from bnmodes.agents.pqn import PQN, PQN_ARMS, pqn_config
 from bnmodes.envs.probe import PROBES
 from bnmodes.envs.registry import make_env
 from bnmodes.errors import UsageError

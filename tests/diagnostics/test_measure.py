@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from bnmodes.agents.c51 import C51
-from bnmodes.agents.c51 import c51_config
+from bnmodes.agents.c51 import C51, c51_config
 from bnmodes.agents.diagnostic_rows import replay_batches, rollout_batches
-from bnmodes.agents.pqn import PQN
-from bnmodes.agents.pqn import pqn_config
+from bnmodes.agents.pqn import PQN, pqn_config
 from bnmodes.envs.registry import make_env
 from bnmodes.protocol import BATCH, RUNNING, Mode
 from bnmodes.runs.checkpoint import _encode

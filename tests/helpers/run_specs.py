@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from bnmodes.agents.c51 import c51_config
-from bnmodes.agents.registry import AGENTS
 from bnmodes.agents.pqn import pqn_config
+from bnmodes.agents.registry import AGENTS
 from bnmodes.envs.registry import env_family
 from bnmodes.runs.spec import DiagnosticsSettings, EvaluationSettings, RunSpec
 from helpers.actor_critic_agents import ARM, SMALL

@@ -5,12 +5,12 @@ import sys
 from pathlib import Path
 
 import polars as pl
+from bnmodes.studies.launch.work_order import WorkerOptions
 
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import StopRequest
 from bnmodes.runs.spec import EvaluationSettings
 from bnmodes.studies.launch.local import LocalLauncher
-from bnmodes.studies.launch.work_order import WorkerOptions
 from bnmodes.studies.results import gather, run_path
 from bnmodes.studies.schedule import run_study
 from bnmodes.studies.study import Arm, Study

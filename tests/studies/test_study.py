@@ -4,11 +4,11 @@ import sys
 from dataclasses import replace
 
 import pytest
+from bnmodes.studies.catalogue import STUDIES, find_study
 
 from bnmodes.errors import UsageError
 from bnmodes.runs.spec import spec_from_json
 from bnmodes.studies import paper
-from bnmodes.studies.catalogue import STUDIES, find_study
 from helpers.small_study import small_study
 
 

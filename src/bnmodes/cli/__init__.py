@@ -1,40 +1,27 @@
-"""The command line: `bnmodes COMMAND …`."""
+"""The command line: `bnmodes COMMAND …`. Each command's module is imported when it is used."""
 
 import difflib
-import importlib.metadata
+import importlib
 import sys
-from collections.abc import Callable
-from functools import partial
 
-from bnmodes.cli import runs, study
 from bnmodes.errors import UsageError
-from bnmodes.runs.loop import Stopped
 
-TRAIN = (
-    ("c51", "train C51; the same command again goes on with a stopped run"),
-    ("pqn", "train PQN, in the same way"),
-    ("td3", "train TD3 with a Gumbel-Softmax policy"),
-    ("xqc", "train XQC (or CrossQ) with a Gumbel-Softmax policy"),
-    ("mrq", "train MR.Q with a Gumbel-Softmax policy"),
-)
-COMMANDS: dict[str, tuple[Callable[[list[str]], None], str]] = {
-    **{f"train {agent}": (partial(runs.train_command, agent), text) for agent, text in TRAIN},
-    "explain": (
-        runs.explain_command,
-        "show which statistics each forward of a run uses and writes",
-    ),
-    "audit": (runs.audit_command, "measure what each forward of a run really uses and writes"),
-    "env list": (runs.env_list, "list every game"),
-    "watch": (runs.watch_command, "play a trained agent and write a GIF"),
-    "plot": (runs.plot, "draw the learning curves of runs"),
-    "study list": (study.study_list, "list the studies"),
-    "study show": (study.study_show, "arms, games, runs, and the time they would take here"),
-    "study run": (study.study_run, "run a study, here or on a cluster; again: go on with it"),
-    "study status": (study.study_status, "how far a study is"),
-    "study export": (study.study_export, "write a study's results as one Parquet table"),
-    "study report": (study.study_report, "write a study's report with its figures"),
-    "study clean": (study.study_clean, "delete what a study has left half-done"),
+COMMANDS: dict[str, tuple[str, str]] = {
+    "train": ("runs:train_command", "train an agent; the same command again goes on with it"),
+    "explain": ("runs:explain_command", "show which statistics each forward uses and updates"),
+    "audit": ("runs:audit_command", "measure what each forward of a run really uses and updates"),
+    "env list": ("runs:env_list", "list every game"),
+    "watch": ("runs:watch_command", "play a trained agent and write a GIF"),
+    "plot": ("runs:plot", "draw the learning curves of runs"),
+    "study list": ("study:study_list", "list the studies"),
+    "study show": ("study:study_show", "arms, games, runs, and the time they would take here"),
+    "study run": ("study:study_run", "run a study, here or on a cluster; again: go on with it"),
+    "study status": ("study:study_status", "how far a study is"),
+    "study export": ("study:study_export", "write a study's results as one table"),
+    "study report": ("study:study_report", "write a study's report with its figures"),
+    "study clean": ("study:study_clean", "delete what a study has left half-done"),
 }
+"""By name: the function, and what it does. A study is a name or a file of your own, FILE.py."""
 
 
 def _help(group: str = "") -> str:
@@ -62,13 +49,14 @@ def _dispatch(args: list[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
         print(_help())
         return
-    for name, (command, _) in COMMANDS.items():
+    for name, (function, _) in COMMANDS.items():
         words = name.split()
         if args[: len(words)] == words:
-            command(args[len(words) :])
+            module, _, function = function.partition(":")
+            getattr(importlib.import_module(f"bnmodes.cli.{module}"), function)(args[len(words) :])
             return
     if args == ["--version"]:
-        print(importlib.metadata.version("bnmodes"))
+        print(importlib.import_module("importlib.metadata").version("bnmodes"))
         return
     if any(name.startswith(f"{args[0]} ") for name in COMMANDS) and args[1:] in ([], ["--help"]):
         print(_help(args[0]))
@@ -85,12 +73,6 @@ def main() -> None:
     except UsageError as error:
         print(f"bnmodes: {error}", file=sys.stderr)
         sys.exit(2)
-    except Stopped as stopped:
-        print(
-            f"stopped at decision {stopped.decision:,}; the same command goes on from there",
-            file=sys.stderr,
-        )
-        sys.exit(130)
     except BrokenPipeError:
         sys.exit(0)
     except KeyboardInterrupt:

@@ -10,7 +10,7 @@ from bnmodes.execution import Execution
 from bnmodes.studies.estimate import jobs_here, memory_bytes
 from bnmodes.studies.launch.launcher import Launcher, require_engine
 from bnmodes.studies.launch.local import LocalLauncher
-from bnmodes.studies.launch.work_order import WorkerOptions
+from bnmodes.studies.launch.worker_command import WorkerOptions
 from bnmodes.studies.study import Study
 
 _BELONGS_TO = {

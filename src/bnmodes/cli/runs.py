@@ -11,20 +11,21 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from bnmodes.agents.catalogue import AgentName
-from bnmodes.cli.options import RUNS, RunOptions, default_run_of, parse
+from bnmodes import plugins
+from bnmodes.agents.registry import AGENTS, find_agent
+from bnmodes.cli.options import RunOptions, parse, read_game_and_arm, run_options_type
 from bnmodes.envs.registry import env_family, list_envs
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.protocol import explain, explain_json
 from bnmodes.runs.audit import audit_run
 from bnmodes.runs.folder import RunFolder
-from bnmodes.runs.loop import train
+from bnmodes.runs.loop import Stopped, train
 from bnmodes.runs.sinks import SinkName, require_usable
+from bnmodes.runs.spec import RunSpec
 from bnmodes.runs.watch import watch
 
 console = Console(soft_wrap=True, highlight=False, markup=False)
-
 
 Run = TypeVar("Run", bound=RunOptions)
 
@@ -40,42 +41,63 @@ class Train(Generic[Run]):
     checkpoint_minutes: float = 5.0
     """Minutes between checkpoints."""
     threads: int = 0
-    """Processor threads of the network; 0: one for MinAtar's small one, all cores for Atari's."""
+    """Processor threads; 0: one for small networks, all cores for those of Atari's size."""
     execution: tyro.conf.OmitArgPrefixes[Execution] = PLAIN
     """How it is computed; a stopped run may go on with another way."""
     sinks: tuple[SinkName, ...] = ()
     """Where metrics go besides the run's own file."""
 
 
-def train_command(agent: AgentName, args: list[str]) -> None:
-    options_type = Train[RUNS[agent]]
-    default = options_type(run=default_run_of(RUNS[agent], args))
-    options = parse(options_type, args, f"bnmodes train {agent}", default)
+def agent_named(args: list[str], command: str) -> tuple[str, list[str]]:
+    """The agent that the first word names, importing a user's own file, and the other words."""
+    if not args or args[0] in ("-h", "--help"):
+        lines = [f"  {name.ljust(12)} {kind.summary}" for name, kind in AGENTS.items()]
+        usage = f"usage: bnmodes {command} AGENT [OPTIONS]"
+        print("\n".join([usage, "", *lines, "  FILE.py:NAME an agent of your own file"]))
+        sys.exit(0 if args else 2)
+    agent, *rest = args
+    if plugins.is_reference(agent):
+        agent = plugins.name_here(agent)
+    find_agent(agent)
+    return agent, rest
+
+
+def train_command(args: list[str]) -> None:
+    agent, args = agent_named(args, "train")
+    options_type = Train[run_options_type(agent)]
+    default, rest = read_game_and_arm(agent, args)
+    options = parse(options_type, rest, f"bnmodes train {agent}", options_type(run=default))
     if options.threads < 0:
         raise UsageError(f"threads is {options.threads}, but must be at least 0.")
     if not options.checkpoint_minutes > 0:
-        raise UsageError(f"checkpoint-minutes is {options.checkpoint_minutes}: must be above 0.")
-    options.execution.validate_here()
+        raise UsageError(
+            f"checkpoint_minutes is {options.checkpoint_minutes}, but must be above 0."
+        )
     require_usable(options.sinks)
     spec = options.run.spec()
-    on_atari = env_family(spec.env) == "atari"
-    torch.set_num_threads(options.threads or (os.cpu_count() if on_atari else 1))
-    game = spec.env.replace("/", "-")
-    name = f"{game}_{spec.agent}_{spec.arm}_seed{spec.seed}_{spec.content_hash}"
-    path = options.out or Path("runs") / name
+    all_cores = find_agent(agent).suite_defaults(env_family(spec.env)).all_cores
+    torch.set_num_threads(options.threads or (os.cpu_count() if all_cores else 1))
+    path = options.out or Path("runs") / folder_name(spec)
     if RunFolder(path).finished and RunFolder(path).spec() == spec:
         console.print(f"{path} is finished: nothing to do.")
         return
     print(f"training in {path}", file=sys.stderr)
     for note in spec.settings.warnings(spec.total_decisions):
         print(f"note: {note}", file=sys.stderr)
-    folder = train(
-        spec,
-        path,
-        checkpoint_minutes=options.checkpoint_minutes,
-        sinks=options.sinks,
-        execution=options.execution,
-    )
+    try:
+        folder = train(
+            spec,
+            path,
+            checkpoint_minutes=options.checkpoint_minutes,
+            sinks=options.sinks,
+            execution=options.execution,
+        )
+    except Stopped as stopped:
+        print(
+            f"stopped at decision {stopped.decision:,}; the same command goes on from there",
+            file=sys.stderr,
+        )
+        sys.exit(130)
     last = [row for row in folder.metrics() if row["kind"] == "evaluation"][-1]
     console.print(
         f"finished {spec.total_decisions:,} decisions; mean return of {spec.evaluation.episodes} "
@@ -83,9 +105,15 @@ def train_command(agent: AgentName, args: list[str]) -> None:
     )
 
 
+def folder_name(spec: RunSpec) -> str:
+    """Game, agent, arm, seed and hash of a run, as one word."""
+    words = f"{spec.env}_{spec.agent}_{spec.arm}_seed{spec.seed}_{spec.content_hash}"
+    return words.replace("/", "-").replace(":", "-")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Explain(Generic[Run]):
-    """Show the protocol of a run: parameters, rows, statistics and writes of each forward."""
+    """Show the protocol of a run: parameters, batch, statistics and updates of each forward."""
 
     run: Annotated[Run, tyro.conf.arg(name="")]
     """What to explain."""
@@ -94,48 +122,68 @@ class Explain(Generic[Run]):
 
 
 def explain_command(args: list[str]) -> None:
-    """`explain c51 …`, the same of any other agent, or `explain RUN`."""
+    """`explain AGENT …`, or `explain RUN` of a run's folder."""
     if not args:
         raise UsageError("say what to explain: `bnmodes explain c51 …` or `bnmodes explain RUN`.")
-    if args[0] in RUNS:
-        options_type = Explain[RUNS[args[0]]]
-        default = options_type(run=default_run_of(RUNS[args[0]], args[1:]))
-        options = parse(options_type, args[1:], f"bnmodes explain {args[0]}", default)
+    if args[0] in AGENTS or plugins.is_reference(args[0]):
+        agent, args = agent_named(args, "explain")
+        options_type = Explain[run_options_type(agent)]
+        default, rest = read_game_and_arm(agent, args)
+        options = parse(options_type, rest, f"bnmodes explain {agent}", options_type(run=default))
         spec, as_json = options.run.spec(), options.json
     else:
         run = parse(ExplainRun, args, "bnmodes explain")
+        run.load_plugins()
         spec, as_json = RunFolder(run.run).spec(), run.json
-    setting = spec.settings.capabilities(spec.evaluation.episodes)
+    capabilities = spec.settings.capabilities(spec.evaluation.episodes)
     if as_json:
-        print(explain_json(spec.settings.protocol, setting))
+        print(explain_json(spec.settings.protocol, capabilities))
         return
-    print(f"{spec.agent.upper()}, arm {spec.arm}, on {spec.env}\n")
-    print(explain(spec.settings.protocol, setting))
-    print("\n" + "\n".join(spec.settings.notes()))
+    kind, suite = find_agent(spec.agent), env_family(spec.env)
+    print(f"{kind.name.upper()}, arm {spec.arm}, on {spec.env}\n")
+    print(explain(spec.settings.protocol, capabilities))
+    notes = spec.settings.notes()
+    if not kind.is_tuned_for(suite):
+        notes += [f"Nobody tuned {kind.name} for these games: its preset for others is used."]
+    if notes:
+        print("\n" + "\n".join(notes))
 
 
 @dataclass(frozen=True)
-class ExplainRun:
-    """Show the protocol of a run folder, or, as `bnmodes explain c51 …`, of options."""
+class OfRun:
+    """A run's folder, and the files that it needs."""
 
     run: tyro.conf.Positional[Path]
-    """Folder of a run."""
+    """Folder of a run, finished or stopped."""
+    plugin: tuple[Path, ...] = ()
+    """Files of your own that the run's agent or game is in; results never import them."""
+
+    def load_plugins(self) -> None:
+        for path in self.plugin:
+            plugins.load(path)
+        for sentence in RunFolder(self.run).changed_plugins():
+            console.print(f"note: {sentence}")
+
+
+@dataclass(frozen=True)
+class ExplainRun(OfRun):
+    """Show the protocol of a run folder, or, as `bnmodes explain c51 …`, of options."""
+
     json: bool = False
     """Print JSON for programs."""
 
 
 @dataclass(frozen=True)
-class AuditRun:
+class AuditRun(OfRun):
     """Measure what each forward of a run does, beside what it declares."""
 
-    run: tyro.conf.Positional[Path]
-    """Folder of a run, finished or stopped."""
     seed: int = 0
     """Which games give the rows."""
 
 
 def audit_command(args: list[str]) -> None:
     options = parse(AuditRun, args, "bnmodes audit")
+    options.load_plugins()
     audits, notes = audit_run(RunFolder(options.run), options.seed)
     for note in notes:
         console.print(note)
@@ -164,11 +212,9 @@ class EnvList:
 
 
 @dataclass(frozen=True)
-class Watch:
+class Watch(OfRun):
     """Play a trained agent for one game and write it as a GIF."""
 
-    run: tyro.conf.Positional[Path]
-    """Folder of a run, finished or stopped."""
     to: Path | None = None
     """GIF to write; without it, watch.gif in the run's folder."""
     max_decisions: int = 1_000
@@ -179,6 +225,7 @@ class Watch:
 
 def watch_command(args: list[str]) -> None:
     options = parse(Watch, args, "bnmodes watch")
+    options.load_plugins()
     path = options.to or options.run / "watch.gif"
     film = watch(RunFolder(options.run), path, options.max_decisions, options.seed)
     for note in film.notes:

@@ -19,11 +19,11 @@ from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import StopRequest
 from bnmodes.runs.progress import duration
 from bnmodes.runs.sinks import SinkName, require_usable
-from bnmodes.studies.catalogue import STUDIES, find_study
 from bnmodes.studies.display import status_table
 from bnmodes.studies.estimate import estimate_seconds, memory_bytes, transition_bytes
 from bnmodes.studies.launch.slurm_queue import run_states
-from bnmodes.studies.launch.work_order import WorkerOptions
+from bnmodes.studies.launch.worker_command import WorkerOptions
+from bnmodes.studies.registry import STUDIES, find_study
 from bnmodes.studies.results import gather, log_path, require_results, run_path
 from bnmodes.studies.schedule import run_study
 from bnmodes.studies.study import Study
@@ -36,7 +36,8 @@ class Choice:
     """A study, or a part of it."""
 
     name: tyro.conf.Positional[str]
-    """Name of the study; `bnmodes study list` shows all."""
+    """Name of the study, as `bnmodes study list` shows them, or a file of your own: FILE.py, or
+    FILE.py:NAME where it holds several."""
     arms: tuple[str, ...] = ()
     """Only these arms; without it, all."""
     games: tuple[str, ...] = ()
@@ -77,6 +78,8 @@ def study_show(args: list[str]) -> None:
     console.print(f"arms   {', '.join(arm.name for arm in study.arms)}")
     console.print(f"games  {', '.join(study.games)}")
     console.print(f"seeds  {', '.join(map(str, study.seeds))}")
+    console.print(f"scored {_scored(study)}; in percent of {study.reference}")
+    console.print(f"rows   of training metrics every {study.record_every_decisions:,} decisions")
     decisions = len(study.runs) * study.total_decisions
     console.print(
         f"size   {len(study.runs):,} runs of {study.total_decisions:,} decisions, "
@@ -101,6 +104,17 @@ def study_show(args: list[str]) -> None:
     )
 
 
+def _scored(study: Study) -> str:
+    evaluation = study.evaluation
+    if study.metric == "test":
+        return (
+            f"finished games of greedy test environments, in {evaluation.test_bins} parts of a run"
+        )
+    return (
+        f"evaluations of {evaluation.episodes} games every {evaluation.every_decisions:,} decisions"
+    )
+
+
 def _hashes(study: Study) -> set[str]:
     return {run.spec.content_hash for run in study.runs}
 
@@ -113,7 +127,7 @@ class Run(Choice):
     """Folder of results; studies can share one, and then share the runs they have in common."""
     launch: tyro.conf.OmitArgPrefixes[LaunchOptions] = LaunchOptions()
     checkpoint_minutes: float = 0.0
-    """Minutes between checkpoints of a run; 0: 5 on MinAtar, 60 on Atari (up to 7.4 GB each)."""
+    """Minutes between checkpoints of a run; 0: 5, or 60 where one takes more than 1 GB."""
     execution: tyro.conf.OmitArgPrefixes[Execution] = PLAIN
     """How the runs are computed; they are the same runs whatever is chosen here."""
     sinks: tuple[SinkName, ...] = ()
@@ -127,26 +141,29 @@ def study_run(args: list[str]) -> None:
         raise UsageError(f"checkpoint-minutes is {options.checkpoint_minutes}: must be 0 or more.")
     require_usable(options.sinks)
     study, stop = options.study(), StopRequest()
-    minutes = options.checkpoint_minutes or (60.0 if study.is_atari else 5.0)
+    for warning in study.warnings():
+        console.print(f"note: {warning}")
+    # Gigabytes take their time to write, at every checkpoint.
+    minutes = options.checkpoint_minutes or (60.0 if transition_bytes(study) > 1e9 else 5.0)
     workers = WorkerOptions(minutes, options.sinks, options.execution)
     launcher = options.launch.open(study, options.out, workers)
     with stop.listening():
-        book = run_study(study, options.out, launcher, stop)
+        schedule = run_study(study, options.out, launcher, stop)
     if stop.requested:
         console.print(
-            f"stopped with {len(book.done)} of {len(study.runs)} runs done; "
+            f"stopped with {len(schedule.done)} of {len(study.runs)} runs done; "
             "the same command goes on from there"
         )
         sys.exit(130)
-    if book.failed:
+    if schedule.failed:
         console.print(
-            f"{len(book.failed)} of {len(study.runs)} runs failed; see their logs in "
+            f"{len(schedule.failed)} of {len(study.runs)} runs failed; see their logs in "
             f"{options.out / 'logs'}; the same command tries them again"
         )
         sys.exit(1)
     console.print(
         f"all {len(study.runs)} runs of {study.name} are done; "
-        f"`bnmodes study report {study.name} --out {options.out}` draws them"
+        f"`bnmodes study report {study.source} --out {options.out}` draws them"
     )
 
 
@@ -213,7 +230,7 @@ def study_report(args: list[str]) -> None:
 
     options = parse(Report, args, "bnmodes study report")
     study = options.study()
-    part = "" if study == find_study(study.name) else "-part"
+    part = "" if study == find_study(options.name) else "-part"
     page = options.to or options.out / f"{study.name}{part}.html"
     if page.suffix != ".html":
         raise UsageError(f"--to is {page}, but the report is a page: let its name end in .html.")

@@ -14,7 +14,8 @@ from bnmodes.agents.actor_critic_roles import (
     role_networks,
     update_rows,
 )
-from bnmodes.agents.agent import Agent, forward_as
+from bnmodes.agents.agent import Agent
+from bnmodes.agents.shared import forward_as
 from bnmodes.audit import Audit, audit
 from bnmodes.envs.contract import VectorEnv
 from bnmodes.envs.registry import make_env

@@ -19,15 +19,15 @@ from bnmodes.studies.results import run_path
 from bnmodes.studies.study import Study, StudyRun
 
 if TYPE_CHECKING:
-    from bnmodes.studies.schedule import Book
+    from bnmodes.studies.schedule import Schedule
 
 _LOG_LINES = 15
 _ROWS = 30
 
 
 class Display:
-    def __init__(self, study: Study, root: Path, book: "Book"):
-        self.study, self.root, self.book = study, root, book
+    def __init__(self, study: Study, root: Path, schedule: "Schedule"):
+        self.study, self.root, self.schedule = study, root, schedule
         self.console = Console(highlight=False, markup=False)
         self._live = Live(console=self.console, auto_refresh=False)
         self._started = time.monotonic()
@@ -46,7 +46,7 @@ class Display:
 
     def say_done(self, run: StudyRun) -> None:
         if not self.console.is_terminal:
-            count = f"{len(self.book.done)} of {len(self.study.runs)}"
+            count = f"{len(self.schedule.done)} of {len(self.study.runs)}"
             self.say(f"{count} done: {run}")
 
     def say_failed(self, run: StudyRun, log: Path) -> None:
@@ -60,13 +60,13 @@ class Display:
             self._live.update(self._render(), refresh=True)
 
     def _render(self) -> Group:
-        book = self.book
-        counts = [f"{len(book.done)} of {len(self.study.runs)} runs done"]
-        counts += [f"{len(book.running)} submitted"]
-        if book.elsewhere:
-            counts += [f"{len(book.elsewhere)} running elsewhere"]
-        if book.failed:
-            counts += [f"{len(book.failed)} failed"]
+        schedule = self.schedule
+        counts = [f"{len(schedule.done)} of {len(self.study.runs)} runs done"]
+        counts += [f"{len(schedule.running)} submitted"]
+        if schedule.elsewhere:
+            counts += [f"{len(schedule.elsewhere)} running elsewhere"]
+        if schedule.failed:
+            counts += [f"{len(schedule.failed)} failed"]
         if left := self._time_left():
             counts += [f"about {left} left"]
         table = Table(box=None, pad_edge=False, header_style="dim")
@@ -75,7 +75,7 @@ class Display:
         table.add_column("progress", width=16)
         for column in ("decisions/s", "left", "last return"):
             table.add_column(column, justify="right")
-        begun = [(path, run) for path, run in book.running.items() if _has_begun(path)]
+        begun = [(path, run) for path, run in schedule.running.items() if _has_begun(path)]
         for path, run in begun[:_ROWS]:
             table.add_row(run.arm, run.game, str(run.seed), *_progress_cells(run, path))
         if len(begun) > _ROWS:
@@ -84,10 +84,10 @@ class Display:
 
     def _time_left(self) -> str:
         """From the cost done since this launcher began; what was done before it does not count."""
-        for path, run in self.book.running.items():
+        for path, run in self.schedule.running.items():
             self._done_before.setdefault(run, _share_done(path, run))
-        done = {run: 1.0 for run in (*self.book.done, *self.book.failed)}
-        done |= {run: _share_done(path, run) for path, run in self.book.running.items()}
+        done = {run: 1.0 for run in (*self.schedule.done, *self.schedule.failed)}
+        done |= {run: _share_done(path, run) for path, run in self.schedule.running.items()}
         made = sum(
             run.relative_cost * (share - self._done_before[run])
             for run, share in done.items()

@@ -1,10 +1,12 @@
-"""The bookkeeping of a study: which run is next, which ended, which failed, which is elsewhere."""
+"""The schedule of a study: which run is next, which ended, which failed, which is elsewhere."""
 
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bnmodes import plugins
 from bnmodes.errors import UsageError
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import StopRequest
@@ -17,7 +19,7 @@ TRIES = 2
 
 
 @dataclass
-class Book:
+class Schedule:
     """Every run of the study is in exactly one of these places."""
 
     waiting: deque[StudyRun]
@@ -38,67 +40,80 @@ def prepare(study: Study, root: Path) -> None:
     (root / "studies" / study.name).touch()
 
 
-def run_study(study: Study, root: Path, launcher: Launcher, stop: StopRequest) -> Book:
+def run_study(study: Study, root: Path, launcher: Launcher, stop: StopRequest) -> Schedule:
     """Execute what is not finished, the longest first; the same call again goes on."""
-    for run in study.runs:
-        run.spec.validate()
+    study.validate()
     prepare(study, root)
-    book = Book(waiting=deque())
+    schedule = Schedule(waiting=deque())
     # Seed by seed and game by game among equals: a study cut short can then compare its arms.
     for run in sorted(study.runs, key=lambda run: (-run.relative_cost, run.seed, run.game)):
         finished = RunFolder(run_path(root, run)).finished
-        (book.done if finished else book.waiting).append(run)
-    with Display(study, root, book) as display:
+        (schedule.done if finished else schedule.waiting).append(run)
+    with Display(study, root, schedule) as display:
+        for sentence in changed_plugins(schedule.done, root):
+            display.say(f"note: {sentence}")
         try:
-            while (book.waiting or book.running or book.elsewhere) and not stop.requested:
-                _take_endings(book, root, launcher, display)
-                _look_elsewhere(book, root)
-                _submit(book, root, launcher)
+            while (
+                schedule.waiting or schedule.running or schedule.elsewhere
+            ) and not stop.requested:
+                _take_outcomes(schedule, root, launcher, display)
+                _look_elsewhere(schedule, root)
+                _submit(schedule, root, launcher)
                 display.refresh()
                 time.sleep(launcher.poll_seconds)
         finally:
             launcher.cancel()
-            _take_endings(book, root, launcher, display)
+            _take_outcomes(schedule, root, launcher, display)
             display.refresh()
-    return book
+    return schedule
 
 
-def _submit(book: Book, root: Path, launcher: Launcher) -> None:
-    while book.waiting and launcher.free_places() > 0:
-        run = book.waiting.popleft()
+def changed_plugins(runs: Iterable[StudyRun], root: Path) -> list[str]:
+    """A sentence for each finished run made with a user's file that is another one now."""
+    return [
+        sentence
+        for run in runs
+        if plugins.hashes(run.spec.agent, run.spec.env)
+        for sentence in RunFolder(run_path(root, run)).changed_plugins()
+    ]
+
+
+def _submit(schedule: Schedule, root: Path, launcher: Launcher) -> None:
+    while schedule.waiting and launcher.free_places() > 0:
+        run = schedule.waiting.popleft()
         folder = RunFolder(run_path(root, run))
         if folder.finished:
-            book.done.append(run)
+            schedule.done.append(run)
         elif folder.in_use():
-            book.elsewhere.append(run)
+            schedule.elsewhere.append(run)
         else:
             launcher.submit(run, folder.path, log_path(root, run))
-            book.running[folder.path] = run
+            schedule.running[folder.path] = run
 
 
-def _take_endings(book: Book, root: Path, launcher: Launcher, display: Display) -> None:
+def _take_outcomes(schedule: Schedule, root: Path, launcher: Launcher, display: Display) -> None:
     for path, ending in launcher.poll().items():
-        run = book.running.pop(path)
+        run = schedule.running.pop(path)
         if RunFolder(path).finished:
-            book.done.append(run)
+            schedule.done.append(run)
             display.say_done(run)
         elif ending == "in use":
-            book.elsewhere.append(run)
+            schedule.elsewhere.append(run)
         elif ending == "stopped":
-            book.waiting.append(run)
+            schedule.waiting.append(run)
         else:
-            book.failures[run] = book.failures.get(run, 0) + 1
-            if book.failures[run] < TRIES:
+            schedule.failures[run] = schedule.failures.get(run, 0) + 1
+            if schedule.failures[run] < TRIES:
                 display.say(f"{run} failed; it is tried once more")
-                book.waiting.append(run)
+                schedule.waiting.append(run)
             else:
-                book.failed.append(run)
+                schedule.failed.append(run)
                 display.say_failed(run, log_path(root, run))
 
 
-def _look_elsewhere(book: Book, root: Path) -> None:
-    for run in list(book.elsewhere):
+def _look_elsewhere(schedule: Schedule, root: Path) -> None:
+    for run in list(schedule.elsewhere):
         folder = RunFolder(run_path(root, run))
         if folder.finished or not folder.in_use():
-            book.elsewhere.remove(run)
-            (book.done if folder.finished else book.waiting).append(run)
+            schedule.elsewhere.remove(run)
+            (schedule.done if folder.finished else schedule.waiting).append(run)

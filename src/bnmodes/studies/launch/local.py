@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from bnmodes.studies.launch.work_order import Order, WorkerOptions, ending
+from bnmodes.studies.launch.worker_command import WorkerCommand, WorkerOptions, outcome_of
 from bnmodes.studies.study import StudyRun
 
 
@@ -21,11 +21,11 @@ class LocalLauncher:
         return self.jobs - len(self._processes)
 
     def submit(self, run: StudyRun, folder: Path, log: Path) -> None:
-        self._processes[folder] = Order.of(run, folder, log, self.options).start()
+        self._processes[folder] = WorkerCommand.of(run, folder, log, self.options).start()
 
     def poll(self) -> dict[Path, str]:
         codes = {folder: process.poll() for folder, process in self._processes.items()}
-        ended = {folder: ending(code) for folder, code in codes.items() if code is not None}
+        ended = {folder: outcome_of(code) for folder, code in codes.items() if code is not None}
         for folder in ended:
             del self._processes[folder]
         return ended

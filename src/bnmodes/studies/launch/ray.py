@@ -1,4 +1,4 @@
-"""Ray as the engine: each run is a task, which a worker process of ours carries out on its node."""
+"""Ray as the engine: each run is a task, which a worker process of ours runs on its node."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 import ray
 
 from bnmodes.errors import UsageError
-from bnmodes.studies.launch.work_order import Order, WorkerOptions, ending
+from bnmodes.studies.launch.worker_command import WorkerCommand, WorkerOptions, outcome_of
 from bnmodes.studies.study import StudyRun
 
 _LOST_WORKERS = 10  # of one submission, before it counts as failed
@@ -46,20 +46,20 @@ class RayLauncher:
             num_gpus=resources["GPU"],
             memory=resources["memory"],
             max_retries=_LOST_WORKERS,
-        )(carry_out)
-        self._submitted: dict[ray.ObjectRef, tuple[Path, Order]] = {}
+        )(run_worker)
+        self._submitted: dict[ray.ObjectRef, tuple[Path, WorkerCommand]] = {}
 
     def free_places(self) -> int:
         return self.jobs - len(self._submitted)
 
     def submit(self, run: StudyRun, folder: Path, log: Path) -> None:
-        order = Order.of(run, folder, log, self.options)
-        self._submitted[self._task.options(name=str(run)).remote(order)] = (folder, order)
+        command = WorkerCommand.of(run, folder, log, self.options)
+        self._submitted[self._task.options(name=str(run)).remote(command)] = (folder, command)
 
     def poll(self) -> dict[Path, str]:
         tasks = list(self._submitted)
         ended = ray.wait(tasks, num_returns=len(tasks), timeout=0)[0] if tasks else []
-        return dict(self._ending(task) for task in ended)
+        return dict(self._outcome(task) for task in ended)
 
     def cancel(self) -> None:
         tasks = list(self._submitted)
@@ -68,15 +68,15 @@ class RayLauncher:
         if tasks:
             ray.wait(tasks, num_returns=len(tasks))
 
-    def _ending(self, task: ray.ObjectRef) -> tuple[Path, str]:
-        folder, order = self._submitted.pop(task)
+    def _outcome(self, task: ray.ObjectRef) -> tuple[Path, str]:
+        folder, command = self._submitted.pop(task)
         try:
             return folder, ray.get(task)
         except ray.exceptions.TaskCancelledError:
             return folder, "stopped"
         except ray.exceptions.RayError as error:
-            order.log.parent.mkdir(parents=True, exist_ok=True)
-            with open(order.log, "a") as log:
+            command.log.parent.mkdir(parents=True, exist_ok=True)
+            with open(command.log, "a") as log:
                 log.write(f"Ray: {error}\n")
             return folder, "failed"
 
@@ -92,7 +92,7 @@ def _connect(address: str, request: TaskRequest) -> None:
             raise UsageError(f"no Ray cluster at --address {address}: {reason}") from None
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Orders and endings are a few kilobytes; the memory is for the runs.
+    # Commands and outcomes are a few kilobytes; the memory is for the runs.
     ray.init("local", include_dashboard=False, object_store_memory=100 * 2**20, **quiet)
     here = ray.cluster_resources()
     for name, wanted in request.resources().items():
@@ -112,11 +112,11 @@ def _require_listener(address: str) -> None:
             raise UsageError(f"no Ray cluster at --address {address}: {error}.") from None
 
 
-def carry_out(order: Order) -> str:
+def run_worker(command: WorkerCommand) -> str:
     """In a process of Ray's; cancelling the task interrupts it there, as Ctrl-C would."""
     process = None
     try:
-        process = order.start()
+        process = command.start()
         while process.poll() is None:
             time.sleep(_LOOK_SECONDS)
     except KeyboardInterrupt:
@@ -124,4 +124,4 @@ def carry_out(order: Order) -> str:
             return "stopped"
         process.terminate()
         process.wait()
-    return ending(process.returncode)
+    return outcome_of(process.returncode)

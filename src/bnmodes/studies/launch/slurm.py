@@ -19,9 +19,9 @@ from bnmodes.studies.launch.slurm_queue import (
     JOB_NAME,
     job_states,
     jobs_folder,
-    queued_orders,
+    queued_commands,
 )
-from bnmodes.studies.launch.work_order import Order, WorkerOptions, ending
+from bnmodes.studies.launch.worker_command import WorkerCommand, WorkerOptions, outcome_of
 from bnmodes.studies.study import StudyRun
 
 ARRAY_JOBS = 1000
@@ -84,9 +84,9 @@ class SlurmLauncher:
         self._executor = SlurmExecutor(self.folder, max_num_timeout=_TIME_OUTS)
         self._executor.update_parameters(**request.parameters())
         # A launcher that died has left its jobs in the queue; a run of theirs is not sent again.
-        self._jobs: dict[str, tuple[Order, ...]] = queued_orders(root, states)
-        self._collected: list[Order] = []
-        self._submitted: dict[Path, Path] = {}  # an order's folder: as the bookkeeping names it
+        self._jobs: dict[str, tuple[WorkerCommand, ...]] = queued_commands(root, states)
+        self._collected: list[WorkerCommand] = []
+        self._submitted: dict[Path, Path] = {}  # a command's folder: as the schedule names it
         self._array, self._array_places = "", 0
         self._cancelled = False
 
@@ -96,11 +96,11 @@ class SlurmLauncher:
     def submit(self, run: StudyRun, folder: Path, log: Path) -> None:
         """It is sent with the others of its round, once fewer jobs than allowed are in the queue;
         one that a launcher which died has left there is only looked after."""
-        order = Order.of(run, folder, log, self.options)
-        self._submitted[order.folder] = folder
-        in_queue = {queued.folder for orders in self._jobs.values() for queued in orders}
-        if order.folder not in in_queue:
-            self._collected.append(order)
+        command = WorkerCommand.of(run, folder, log, self.options)
+        self._submitted[command.folder] = folder
+        in_queue = {queued.folder for commands in self._jobs.values() for queued in commands}
+        if command.folder not in in_queue:
+            self._collected.append(command)
 
     def poll(self) -> dict[Path, str]:
         if self._cancelled:
@@ -114,9 +114,9 @@ class SlurmLauncher:
         for job in list(self._jobs):
             # Of cancelled tasks that never began, only their array is listed.
             state = states.get(job) or states.get(job.partition("_")[0])
-            if (endings := self._endings(job, state)) is not None:
+            if (outcomes := self._outcomes(job, state)) is not None:
                 del self._jobs[job]
-                ended |= endings
+                ended |= outcomes
         self._widen_array()
         return {self._submitted.pop(f): e for f, e in ended.items() if f in self._submitted}
 
@@ -124,7 +124,9 @@ class SlurmLauncher:
         """Running jobs are told that their time is over: they keep checkpoints, however long that
         takes, and requeue themselves. Whatever waits is taken out of the queue."""
         self._cancelled = True
-        ours = {job for job, orders in self._jobs.items() if any(map(self._is_submitted, orders))}
+        ours = {
+            job for job, commands in self._jobs.items() if any(map(self._is_submitted, commands))
+        }
         while ours:
             states = job_states()
             if states is not None:
@@ -136,8 +138,8 @@ class SlurmLauncher:
             if ours:
                 time.sleep(self.poll_seconds)
 
-    def _is_submitted(self, order: Order) -> bool:
-        return order.folder in self._submitted
+    def _is_submitted(self, command: WorkerCommand) -> bool:
+        return command.folder in self._submitted
 
     def _send(self) -> None:
         size, places = self.request.runs, self.jobs - len(self._jobs)
@@ -169,19 +171,19 @@ class SlurmLauncher:
             )
             self._array_places = places
 
-    def _endings(self, job: str, state: str | None) -> dict[Path, str] | None:
+    def _outcomes(self, job: str, state: str | None) -> dict[Path, str] | None:
         """Of the job's runs; None while it may go on, or its files are not visible here yet."""
         if state is not None and state not in ENDED:
             return None
-        orders = self._jobs[job]
+        commands = self._jobs[job]
         codes = self._exit_codes(job)
         if codes is None:
             if state == "completed":
                 return None
-            return {order.folder: self._interrupted(job, order, state) for order in orders}
-        endings = {o.folder: ending(code) for o, code in zip(orders, codes, strict=True)}
-        late = [f for f, e in endings.items() if e == "ended" and not RunFolder(f).finished]
-        return None if late and state is not None else endings
+            return {command.folder: self._interrupted(job, command, state) for command in commands}
+        outcomes = {o.folder: outcome_of(code) for o, code in zip(commands, codes, strict=True)}
+        late = [f for f, e in outcomes.items() if e == "ended" and not RunFolder(f).finished]
+        return None if late and state is not None else outcomes
 
     def _exit_codes(self, job: str) -> list[int] | None:
         """None of a job that was stopped, or that failed as a whole."""
@@ -193,9 +195,9 @@ class SlurmLauncher:
         except FailedJobError:
             return [1] * len(self._jobs[job])
 
-    def _interrupted(self, job: str, order: Order, state: str | None) -> str:
-        order.log.parent.mkdir(parents=True, exist_ok=True)
-        with open(order.log, "a") as log:
+    def _interrupted(self, job: str, command: WorkerCommand, state: str | None) -> str:
+        command.log.parent.mkdir(parents=True, exist_ok=True)
+        with open(command.log, "a") as log:
             log.write(f"Slurm job {job}: {state or 'gone'}; its own log is in {self.folder}\n")
         return "stopped" if state in _INTERRUPTED else "failed"
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from submitit.helpers import DelayedSubmission
 
-from bnmodes.studies.launch.work_order import Order
+from bnmodes.studies.launch.worker_command import WorkerCommand
 
 _LOOK_SECONDS = 0.5
 
@@ -16,14 +16,14 @@ _LOOK_SECONDS = 0.5
 class RunsOfAJob:
     """Called by submitit on the node; Slurm's signals reach the workers as well as this process."""
 
-    def __init__(self, orders: tuple[Order, ...]):
-        self.orders = orders
+    def __init__(self, commands: tuple[WorkerCommand, ...]):
+        self.commands = commands
         self._processes: list[subprocess.Popen] = []
 
     def __call__(self) -> list[int]:
         """The workers' exit codes."""
-        for number, order in enumerate(self.orders):
-            self._processes.append(order.start(environment_of(number, os.environ)))
+        for number, command in enumerate(self.commands):
+            self._processes.append(command.start(environment_of(number, os.environ)))
         # No blocking wait: `checkpoint` interrupts it, and waits for the same processes.
         while any(process.poll() is None for process in self._processes):
             time.sleep(_LOOK_SECONDS)
@@ -36,7 +36,7 @@ class RunsOfAJob:
         for process in self._processes:
             with suppress(ChildProcessError):  # it had ended before
                 os.waitpid(process.pid, 0)
-        return DelayedSubmission(RunsOfAJob(self.orders))
+        return DelayedSubmission(RunsOfAJob(self.commands))
 
 
 def environment_of(number: int, environment: Mapping[str, str]) -> dict[str, str]:

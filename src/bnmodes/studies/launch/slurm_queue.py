@@ -5,7 +5,7 @@ import importlib.util
 import subprocess
 from pathlib import Path
 
-from bnmodes.studies.launch.work_order import Order
+from bnmodes.studies.launch.worker_command import WorkerCommand
 
 JOB_NAME = "bnmodes"
 # squeue shows ended jobs for some minutes. Every other state is one of a job that may still run.
@@ -16,7 +16,7 @@ ENDED = {
 
 
 def jobs_folder(root: Path) -> Path:
-    """Where submitit keeps scripts, orders and logs of the jobs."""
+    """Where submitit keeps scripts, commands and logs of the jobs."""
     return (root / "slurm").absolute()
 
 
@@ -36,13 +36,13 @@ def _state(state: str, restarts: int) -> str:
     return "requeued" if restarts and state in ("pending", "completing") else state
 
 
-def queued_orders(root: Path, states: dict[str, str]) -> dict[str, tuple[Order, ...]]:
+def queued_commands(root: Path, states: dict[str, str]) -> dict[str, tuple[WorkerCommand, ...]]:
     """The runs of each job in the queue that was sent from this folder."""
     from submitit import SlurmJob  # here: `study status` works without it
 
     jobs = [SlurmJob(jobs_folder(root), job) for job, state in states.items() if state not in ENDED]
     return {
-        job.job_id: job.submission().function.orders
+        job.job_id: job.submission().function.commands
         for job in jobs
         if job.paths.submitted_pickle.exists()
     }
@@ -55,5 +55,5 @@ def run_states(root: Path) -> dict[Path, str] | None:
     states = job_states()
     if states is None:
         return None
-    orders = queued_orders(root, states)
-    return {order.folder: states[job] for job in orders for order in orders[job]}
+    commands = queued_commands(root, states)
+    return {command.folder: states[job] for job in commands for command in commands[job]}

@@ -1,8 +1,8 @@
 """One run in a process of its own.
 
-`python -m bnmodes.studies.launch.worker FOLDER LAUNCHER_PROCESS CHECKPOINT_MINUTES EXECUTION
-[SINK …]`,
-with the run's specification on its standard input; both of these are JSON.
+`python -m bnmodes.studies.launch.worker FOLDER LAUNCHER_PROCESS`, with a task (see
+`worker_command`) as JSON on its standard input. The users' own files that it imports are those that
+the launcher's command line named.
 """
 
 import json
@@ -15,16 +15,17 @@ from pathlib import Path
 
 import torch
 
+from bnmodes import plugins
 from bnmodes.errors import UsageError
 from bnmodes.execution import Execution
 from bnmodes.runs.folder import FolderInUse
 from bnmodes.runs.loop import Stopped, train
 from bnmodes.runs.spec import spec_from_json
-from bnmodes.studies.launch.work_order import EXIT_IN_USE, EXIT_STOPPED
+from bnmodes.studies.launch.worker_command import EXIT_IN_USE, EXIT_STOPPED
 
 
 def stop_with(launcher: int) -> None:
-    """Whoever started it and dies takes it along; it keeps a checkpoint first."""
+    """Checkpoint and stop when the launcher's process dies."""
 
     def watch() -> None:
         while os.getppid() == launcher:
@@ -35,18 +36,20 @@ def stop_with(launcher: int) -> None:
 
 
 def main() -> int:
-    folder, launcher, checkpoint_minutes, execution, *sinks = sys.argv[1:]
+    folder, launcher = sys.argv[1:]
     stop_with(int(launcher))
     torch.set_num_threads(1)
-    spec = spec_from_json(json.load(sys.stdin))
+    task = json.load(sys.stdin)
     try:
+        for path in task["plugins"]:
+            plugins.load(path)
         train(
-            spec,
+            spec_from_json(task["spec"]),
             Path(folder),
-            checkpoint_minutes=float(checkpoint_minutes),
+            checkpoint_minutes=task["checkpoint_minutes"],
             show_progress=False,
-            sinks=tuple(sinks),
-            execution=Execution(**json.loads(execution)),
+            sinks=tuple(task["sinks"]),
+            execution=Execution(**task["execution"]),
         )
     except FolderInUse:
         return EXIT_IN_USE

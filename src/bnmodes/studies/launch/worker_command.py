@@ -1,4 +1,4 @@
-"""A run as an order that any machine can carry out, in a worker process of its own."""
+"""A run as a command that any machine of a cluster can start, in a worker process of its own."""
 
 import json
 import os
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bnmodes import plugins
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.runs.sinks import SinkName
 from bnmodes.studies.study import StudyRun
@@ -30,17 +31,24 @@ class WorkerOptions:
 
 
 @dataclass(frozen=True)
-class Order:
+class WorkerCommand:
     """All that a worker needs; its paths hold on every machine that shares the file system."""
 
-    spec_json: str
+    task_json: str
+    """The run's specification, the options, and the paths of users' own files to import."""
     folder: Path
     log: Path
-    options: WorkerOptions
 
     @classmethod
-    def of(cls, run: StudyRun, folder: Path, log: Path, options: WorkerOptions) -> "Order":
-        return cls(json.dumps(run.spec.to_json()), folder.absolute(), log.absolute(), options)
+    def of(cls, run: StudyRun, folder: Path, log: Path, options: WorkerOptions) -> "WorkerCommand":
+        task = {
+            "spec": run.spec.to_json(),
+            "plugins": [str(path) for path in plugins.loaded_paths()],
+            "checkpoint_minutes": options.checkpoint_minutes,
+            "sinks": options.sinks,
+            "execution": asdict(options.execution),
+        }
+        return cls(json.dumps(task), folder.absolute(), log.absolute())
 
     def start(self, environment: Mapping[str, str] = os.environ) -> subprocess.Popen:
         """One single-threaded process. It stops, with a checkpoint, when this process dies."""
@@ -53,9 +61,6 @@ class Order:
                     "bnmodes.studies.launch.worker",
                     str(self.folder),
                     str(os.getpid()),
-                    str(self.options.checkpoint_minutes),
-                    json.dumps(asdict(self.options.execution)),
-                    *self.options.sinks,
                 ],
                 stdin=subprocess.PIPE,
                 stdout=output,
@@ -65,14 +70,15 @@ class Order:
                 start_new_session=True,  # so that Ctrl-C reaches the launcher alone
             )
         try:
-            process.stdin.write(self.spec_json)
+            process.stdin.write(self.task_json)
             process.stdin.close()
         except BrokenPipeError:
             pass  # it died at once; its log and exit code tell
         return process
 
 
-def ending(exit_code: int) -> str:
-    """What a worker's exit code means to the bookkeeping; it may be stopped while it starts."""
+def outcome_of(exit_code: int) -> str:
+    """What a worker's exit code means: ended, in use, stopped or failed."""
+    # SIGTERM may stop it while it still starts.
     stopped = dict.fromkeys((EXIT_STOPPED, -signal.SIGTERM), "stopped")
     return ({0: "ended", EXIT_IN_USE: "in use"} | stopped).get(exit_code, "failed")
