@@ -64,9 +64,8 @@ def test_shown_studies_and_launchers_are_understood(command):
 
 
 def test_the_readmes_table_is_what_explain_prints(monkeypatch, capsys):
-    monkeypatch.setattr(
-        sys, "argv", ["bnmodes", "explain", "c51", "--arm", "bn-tracked", "--alpha", "0.1"]
-    )
+    track = ["--protocol.bootstrap.track", "0.1"]
+    monkeypatch.setattr(sys, "argv", ["bnmodes", "explain", "c51", "--arm", "bn-tracked", *track])
     cli.main()
     printed = capsys.readouterr().out.splitlines()
     assert [line for line in printed[:8] if line not in TEXTS["README.md"].splitlines()] == []

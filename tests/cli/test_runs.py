@@ -32,11 +32,11 @@ SHORT = [
         (["--protocol.act.statistics", "batch"], "one row"),
         (["--protocol.bootstrap.track", "0.1"], "use running statistics"),
         (["--protocol.predict.update", "2"], "outside"),
-        (["--alpha", "quick", "--arm", "bn-tracked"], "no update weight"),
+        (["--protocol.bootstrap.track", "quick", "--arm", "bn-tracked"], "no update weight"),
         (["--batch-size", "0"], "at least 1"),
         (["--updates-per-decision", "inf"], "finite"),
         (["--norm.bn-epsilon", "-1"], "above 0"),
-        (["--arm", "bn-batch", "--alpha", "0.1"], "the weight of the arm bn-tracked"),
+        (["--arm", "bn-batch", "--protocol.bootstrap.track", "0.1"], "use running statistics"),
         (["--arm"], "--arm"),
         (["--threads", "-1"], "at least 0"),
         (["--checkpoint-minutes", "-1"], "above 0"),
@@ -164,7 +164,7 @@ def test_help_says_meaning_and_default_of_every_option(run):
 
 
 def test_flax_momentum_is_accepted(run):
-    code, out, _ = run("explain", "c51", "--arm", "bn-tracked", "--alpha", "flax:0.9",
+    code, out, _ = run("explain", "c51", "--arm", "bn-tracked", "--protocol.bootstrap.track", "flax:0.9",
                        "--protocol.predict.update", "flax:0.999", "--json")  # fmt: skip
     assert code == 0
     table = json.loads(out)
@@ -209,7 +209,7 @@ def test_actor_critics_train_by_the_same_command(run, tmp_path):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["td3", "--alpha", "0.1"], "--alpha"),
+        (["td3", "--alpha", "0.1"], "alpha"),
         (["xqc", "--arm", "joined"], "choose one of bn-joined"),
         (["xqc", "--protocol.bootstrap.population", "rollout"], "this agent offers"),
         (["mrq", "--unroll-steps", "0"], "at least 1"),

@@ -1,4 +1,4 @@
-"""The study commands, on a study of seconds put into the catalogue."""
+"""The study commands, on a study of seconds put into the registry."""
 
 import importlib.util
 
@@ -8,7 +8,7 @@ import pytest
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import train
 from bnmodes.runs.spec import EvaluationSettings
-from bnmodes.studies import catalogue
+from bnmodes.studies import registry
 from bnmodes.studies.results import run_path
 from helpers.small_study import small_study
 
@@ -21,8 +21,8 @@ STUDY = small_study(
 
 
 @pytest.fixture(autouse=True)
-def _in_the_catalogue(monkeypatch):
-    monkeypatch.setitem(catalogue.STUDIES, "small", STUDY)
+def _in_the_registry(monkeypatch):
+    monkeypatch.setitem(registry.STUDIES, "small", STUDY)
 
 
 def test_the_way_from_a_study_to_its_page(run, tmp_path):

@@ -1,8 +1,8 @@
-"""`bnmodes` with the tests' study in its catalogue: `python small_cli.py study run small …`."""
+"""`bnmodes` with the tests' study in its registry: `python small_cli.py study run small …`."""
 
 from bnmodes import cli
-from bnmodes.studies.catalogue import STUDIES
 from bnmodes.studies.launch.slurm import SlurmLauncher
+from bnmodes.studies.registry import STUDIES
 from helpers.small_study import small_study
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from bnmodes.errors import UsageError
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import StopRequest, train
 from bnmodes.studies.launch.local import LocalLauncher
-from bnmodes.studies.launch.work_order import WorkerOptions
+from bnmodes.studies.launch.worker_command import WorkerOptions
 from bnmodes.studies.results import gather, log_path, run_path
 from bnmodes.studies.schedule import run_study
 from bnmodes.studies.study import Arm
@@ -30,9 +30,9 @@ def run_here(study, root):
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("undisturbed")
-    book = run_here(small_study(), root)
-    assert len(book.done) == 8
-    assert not book.failed
+    schedule = run_here(small_study(), root)
+    assert len(schedule.done) == 8
+    assert not schedule.failed
     return root
 
 
@@ -44,8 +44,8 @@ def test_a_studys_runs_are_those_of_single_trainings(undisturbed, tmp_path):
 
 
 def test_a_finished_study_starts_nothing(undisturbed):
-    book = run_study(small_study(), undisturbed, launcher=NoLauncher(), stop=StopRequest())
-    assert len(book.done) == 8
+    schedule = run_study(small_study(), undisturbed, launcher=NoLauncher(), stop=StopRequest())
+    assert len(schedule.done) == 8
 
 
 class NoLauncher:
@@ -108,10 +108,10 @@ def test_a_failing_run_is_tried_twice_and_reported_while_the_others_go_on(tmp_pa
         lambda run, nth: "failed" if run.arm == "C51" and run.seed == 0 else "ended"
     )
     study = small_study(games=("minatar/breakout",))
-    book = run_study(study, tmp_path, launcher, StopRequest())
-    assert [str(run) for run in book.failed] == ["C51 on minatar/breakout, seed 0"]
-    assert len(book.done) == 3
-    assert launcher.submitted.count(book.failed[0]) == 2
+    schedule = run_study(study, tmp_path, launcher, StopRequest())
+    assert [str(run) for run in schedule.failed] == ["C51 on minatar/breakout, seed 0"]
+    assert len(schedule.done) == 3
+    assert launcher.submitted.count(schedule.failed[0]) == 2
     assert "the reason" in capsys.readouterr().out
 
 
@@ -119,9 +119,9 @@ def test_a_run_that_was_stopped_and_then_fails_is_still_tried_again(tmp_path):
     endings = ["stopped", "failed", "ended"]
     launcher = ScriptedLauncher(lambda run, nth: endings[nth - 1])
     study = small_study(games=("minatar/breakout",), seeds=(0,))
-    book = run_study(study, tmp_path, launcher, StopRequest())
-    assert len(book.done) == 2
-    assert not book.failed
+    schedule = run_study(study, tmp_path, launcher, StopRequest())
+    assert len(schedule.done) == 2
+    assert not schedule.failed
 
 
 def test_arms_of_one_seed_and_game_come_together(tmp_path):
@@ -143,9 +143,9 @@ def test_a_kill_while_a_folder_is_claimed_does_not_block_it(tmp_path):
 
 def test_a_run_that_fails_once_is_done_in_the_end(tmp_path):
     launcher = ScriptedLauncher(lambda run, nth: "failed" if nth == 1 else "ended")
-    book = run_study(small_study(), tmp_path, launcher, StopRequest())
-    assert len(book.done) == 8
-    assert not book.failed
+    schedule = run_study(small_study(), tmp_path, launcher, StopRequest())
+    assert len(schedule.done) == 8
+    assert not schedule.failed
 
 
 def test_a_real_failure_keeps_its_log(tmp_path, monkeypatch):
@@ -154,10 +154,10 @@ def test_a_real_failure_keeps_its_log(tmp_path, monkeypatch):
     broken.mkdir(parents=True)
     (broken / "spec.json").write_text("not JSON")
     (broken / "metrics.jsonl").write_text("")
-    book = run_here(study, tmp_path)
-    assert book.failed == [study.runs[0]]
+    schedule = run_here(study, tmp_path)
+    assert schedule.failed == [study.runs[0]]
     assert "is damaged" in log_path(tmp_path, study.runs[0]).read_text()
-    assert len(book.done) == 1
+    assert len(schedule.done) == 1
 
 
 def test_two_launchers_on_one_folder_share_the_work(tmp_path, undisturbed):
@@ -177,10 +177,10 @@ def test_a_stop_keeps_everything_and_the_same_call_goes_on(tmp_path, undisturbed
         stop.requested = True
 
     threading.Thread(target=stop_when_half_done).start()
-    book = run_study(small_study(), tmp_path, LocalLauncher(2, WorkerOptions()), stop)
+    schedule = run_study(small_study(), tmp_path, LocalLauncher(2, WorkerOptions()), stop)
     assert half_done(tmp_path)
-    assert not book.running
-    assert len(book.done) + len(book.waiting) == 8
+    assert not schedule.running
+    assert len(schedule.done) + len(schedule.waiting) == 8
     assert not any(RunFolder(run_path(tmp_path, run)).in_use() for run in small_study().runs)
     run_here(small_study(), tmp_path)
     assert times_resumed(tmp_path) > 0

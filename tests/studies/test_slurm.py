@@ -17,7 +17,12 @@ from bnmodes.studies.display import status_table
 from bnmodes.studies.launch.slurm import JobRequest, SlurmLauncher
 from bnmodes.studies.launch.slurm_job import RunsOfAJob, environment_of
 from bnmodes.studies.launch.slurm_queue import run_states
-from bnmodes.studies.launch.work_order import EXIT_IN_USE, Order, WorkerOptions, ending
+from bnmodes.studies.launch.worker_command import (
+    EXIT_IN_USE,
+    WorkerCommand,
+    WorkerOptions,
+    outcome_of,
+)
 from bnmodes.studies.results import log_path, run_path
 from helpers.small_study import small_study
 
@@ -285,14 +290,14 @@ def test_a_jobs_accelerators_are_dealt_out_in_turn():
 JOB = """
 import sys
 from pathlib import Path
-from bnmodes.studies.launch import work_order as order
+from bnmodes.studies.launch import worker_command as module
 from bnmodes.studies.launch.slurm_job import RunsOfAJob
-class Order(order.Order):
+class Command(module.WorkerCommand):
     def start(self, environment):
         import subprocess
-        return subprocess.Popen([sys.executable, "-c", self.spec_json])
-orders = [Order(code, Path(), Path(), order.WorkerOptions()) for code in sys.argv[1:]]
-print(RunsOfAJob(tuple(orders))())
+        return subprocess.Popen([sys.executable, "-c", self.task_json])
+commands = [Command(code, Path(), Path()) for code in sys.argv[1:]]
+print(RunsOfAJob(tuple(commands))())
 """
 
 
@@ -305,12 +310,12 @@ def test_a_jobs_result_says_how_each_worker_ended():
     ]
     job = subprocess.run([sys.executable, "-c", JOB, *workers], capture_output=True, text=True)
     codes = json.loads(job.stdout)
-    assert [ending(code) for code in codes] == ["ended", "failed", "stopped", "stopped"]
+    assert [outcome_of(code) for code in codes] == ["ended", "failed", "stopped", "stopped"]
 
 
 def test_upon_the_signal_a_job_waits_for_its_workers_and_asks_for_the_same_again(tmp_path):
-    order = Order("", tmp_path, tmp_path / "log", WorkerOptions())
-    job = RunsOfAJob((order,))
+    command = WorkerCommand("", tmp_path, tmp_path / "log")
+    job = RunsOfAJob((command,))
     slow = (
         "import signal, sys, time; signal.signal(15, lambda *_: (time.sleep(0.3), sys.exit(130)))"
     )
@@ -321,6 +326,6 @@ def test_upon_the_signal_a_job_waits_for_its_workers_and_asks_for_the_same_again
     job._processes = [worker]
     again = job.checkpoint().function
     assert not Path(f"/proc/{worker.pid}").exists()
-    assert again.orders == (order,)
+    assert again.commands == (command,)
     worker.stdout.close()
     worker.wait()

@@ -4,11 +4,11 @@ import sys
 from dataclasses import replace
 
 import pytest
-from bnmodes.studies.catalogue import STUDIES, find_study
 
 from bnmodes.errors import UsageError
 from bnmodes.runs.spec import spec_from_json
 from bnmodes.studies import paper
+from bnmodes.studies.registry import STUDIES, find_study
 from helpers.small_study import small_study
 
 
@@ -25,7 +25,7 @@ def test_study_a_is_seven_arms_on_26_games_with_three_seeds():
     for run in paper.A.runs:
         assert run.spec.total_decisions == 1_250_000
         assert run.spec.settings.updates_per_decision == 0.25
-    tracks = [arm.config("atari").protocol.bootstrap.track for arm in paper.A.arms]
+    tracks = [arm.settings("atari/Pong").protocol.bootstrap.track for arm in paper.A.arms]
     assert tracks == [None, None, None, 0.001, 0.01, 0.1, None]
 
 
@@ -42,7 +42,7 @@ def test_study_b_is_five_arms_at_six_utds_and_shares_with_a_what_is_the_same():
 
 def test_the_online_alpha_study_changes_only_the_predict_weight():
     weights = {
-        (arm.base, arm.config("atari").protocol.predict.update)
+        (arm.base, arm.settings("atari/Pong").protocol.predict.update)
         for arm in paper.ONLINE_ALPHA.arms
         if arm.base != "none"
     }
@@ -53,12 +53,12 @@ def test_study_c_crosses_the_roles_with_the_momenta_and_the_sources_of_next_valu
     assert len(paper.C.runs) == len(hashes(paper.C)) == (1 + 2 * (3 * 4 + 1)) * 5
     found = set()
     for run in paper.C.runs:
-        config = run.spec.settings
+        settings = run.spec.settings
         assert (run.spec.total_decisions, run.spec.evaluation.test_bins) == (10_000_000, 30)
-        assert config.head == "scalar"
-        if config.norm.kind == "bn":
-            roles = (config.protocol.act.statistics, config.protocol.bootstrap.statistics)
-            found.add((*roles, round(1 - config.protocol.predict.update, 9)))
+        assert settings.head == "scalar"
+        if settings.norm.kind == "bn":
+            roles = (settings.protocol.act.statistics, settings.protocol.bootstrap.statistics)
+            found.add((*roles, round(1 - settings.protocol.predict.update, 9)))
     combinations = {("running", "running"), ("running", "batch"), ("batch", "running")}
     expected = {(*roles, m) for roles in combinations for m in (0, 0.9, 0.99, 0.999)}
     assert found == expected | {("batch", "batch", 0.9)}
@@ -69,12 +69,12 @@ def test_study_c_crosses_the_roles_with_the_momenta_and_the_sources_of_next_valu
 
 def test_study_d_is_five_arms_on_26_games_with_ten_seeds():
     assert len(paper.D.runs) == len(hashes(paper.D)) == 5 * 26 * 10
-    configs = {arm.name: arm.config("atari") for arm in paper.D.arms}
-    assert {name: c.head for name, c in configs.items()} == {
+    settings = {arm.name: arm.settings("atari/Pong") for arm in paper.D.arms}
+    assert {name: s.head for name, s in settings.items()} == {
         "LN": "scalar", "BN running": "scalar", "BN batch": "scalar",
         "LN HL-Gauss": "hl-gauss", "BN batch HL-Gauss": "hl-gauss",
     }  # fmt: skip
-    released = configs["BN running"].protocol
+    released = settings["BN running"].protocol
     assert (released.act.statistics, released.bootstrap.statistics) == ("running", "running")
     assert released.predict.update == 0.01
     for run in paper.D.runs[::97]:
@@ -104,7 +104,7 @@ def test_study_f_is_three_actor_critics_on_26_sticky_games_with_five_seeds():
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_every_study_of_the_catalogue_is_valid_and_its_specs_survive_a_file(name):
+def test_every_study_of_the_package_is_valid_and_its_specs_survive_a_file(name):
     study = STUDIES[name]
     assert study.reference in [arm.name for arm in study.arms]
     assert len({arm.name for arm in study.arms}) == len(study.arms)
