@@ -50,11 +50,11 @@ class Mode:
     """Which statistics a BatchNorm forward uses and updates. Invalid combinations raise."""
 
     statistics: Statistics
-    """Moments used: of the rows in this very forward, the stored ones, or none (no BatchNorm)."""
+    """Mean and variance used: of this very batch, the running ones, or none (no BatchNorm)."""
     track: float | None = None
-    """Weight α of a discarded pass that first moves the stored moments; none: no such pass."""
+    """Weight α of a discarded pass that first updates the running statistics; none: no pass."""
     update: float | None = None
-    """Weight α of this pass's own moments in the stored ones; none: it writes nothing."""
+    """Weight α of this batch's statistics in the running ones; none: they are not updated."""
 
     def __post_init__(self):
         if self.statistics not in get_args(Statistics):
@@ -69,13 +69,13 @@ class Mode:
                 )
         if self.track is not None and self.statistics != "running":
             raise UsageError(
-                f"tracking moves stored moments before they are read, but statistics "
-                f"'{self.statistics}' read none: use running statistics, or drop track."
+                f"tracking updates the running statistics before they are read, but statistics "
+                f"'{self.statistics}' do not read them: use running statistics, or drop track."
             )
         if self.update is not None and self.statistics != "batch":
             raise UsageError(
-                f"update writes the moments that a batch forward has computed, but statistics "
-                f"'{self.statistics}' compute none: use batch statistics, or track to write first."
+                f"update stores the statistics that a batch forward has computed, but statistics "
+                f"'{self.statistics}' compute none: use batch statistics, or track to update first."
             )
 
     @property
@@ -92,7 +92,7 @@ class Forward(Mode):
     """A mode, with whose parameters it runs and which rows it gets."""
 
     params: Params
-    """`online` (trained) or `target` (copied) parameters and stored moments."""
+    """`online` (trained) or `target` (copied) parameters and running statistics."""
     population: Population
     """The rows that are in the batch together."""
 
@@ -152,7 +152,7 @@ class Protocol:
             raise UsageError("improve gets the policy's gradient, so its params must be online.")
         for role, forward in roles.items():
             self._validate_role(role, forward, offered)
-        self._validate_moments_are_written()
+        self._validate_running_statistics_are_updated()
         if self.evaluate.writes:
             raise UsageError(
                 "evaluate would change the agent that it measures: drop its track and update."
@@ -181,16 +181,16 @@ class Protocol:
         if forward.statistics == "batch" and rows < 2:
             raise UsageError(
                 f"{role} asks for batch statistics, but '{forward.population}' has one row, whose "
-                "moments are undefined: use running statistics, or give it more rows."
+                "statistics are undefined: use running statistics, or give it more rows."
             )
         if forward.track is not None and rows < 2:
             raise UsageError(
-                f"{role} tracks the moments of '{forward.population}', which has one row: "
+                f"{role} tracks the statistics of '{forward.population}', which has one row: "
                 "drop track, or give it more rows."
             )
 
-    def _validate_moments_are_written(self) -> None:
-        """A hard copy hands the online moments to the target, so online writes serve both."""
+    def _validate_running_statistics_are_updated(self) -> None:
+        """A copy gives the online running statistics to the target: online updates serve both."""
         forwards = self.roles()
         writers = [forward for role, forward in forwards.items() if role != "improve"]
         for role, reader in forwards.items():
@@ -198,15 +198,15 @@ class Protocol:
                 writer.writes and writer.params in (reader.params, "online") for writer in writers
             ):
                 raise UsageError(
-                    f"{role} reads stored moments of the {reader.params} network that no forward "
-                    "ever writes: give predict an update weight."
+                    f"{role} reads running statistics of the {reader.params} network that no "
+                    "forward ever updates: give predict an update weight."
                 )
         if self.improve is None or self.improve.writes:
             return
         policy = (self.act, self.evaluate, self.bootstrap_actor)
         if any(reader and reader.statistics == "running" for reader in policy):
             raise UsageError(
-                "the policy's stored moments are read, but only improve can write them: give "
+                "the policy's running statistics are read, but only improve can update them: give "
                 "improve an update weight."
             )
 
@@ -221,12 +221,12 @@ def explain(protocol: Protocol, offered: AgentCapabilities) -> str:
     table = [header]
     for role, forward in protocol.roles().items():
         statistics = {
-            "batch": "batch: moments of these rows",
-            "running": "running: stored moments",
+            "batch": "batch: statistics of these rows",
+            "running": "running statistics",
             "none": "none: each row alone",
         }[forward.statistics]
         if forward.track is not None:
-            statistics = "tracked: stored moments, after a discarded pass"
+            statistics = "tracked: running, after a discarded pass"
         written = forward.update if forward.track is None else forward.track
         rows = offered.rows[role][forward.population]
         table.append(
