@@ -1,0 +1,140 @@
+"""A user's own study, game and agent, from a folder outside the package, in processes of their own:
+trained, killed in the middle, resumed, reported."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from extending.own_files import write_files
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("outside")
+    write_files(folder)
+    return folder
+
+
+def command(*args) -> list[str]:
+    return [sys.executable, "-m", "bnmodes", *map(str, args)]
+
+
+def bnmodes(folder: Path, *args) -> subprocess.CompletedProcess:
+    return subprocess.run(command(*args), cwd=folder, capture_output=True, text=True, timeout=600)
+
+
+def metrics(root: Path) -> dict[str, str]:
+    """By run: all rows that were recorded."""
+    return {path.parent.name: path.read_text() for path in root.glob("runs/*/metrics.jsonl")}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(folder) -> dict[str, str]:
+    done = bnmodes(folder, "study", "run", "my_study.py", "--out", "undisturbed")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "`bnmodes study report my_study.py --out undisturbed`" in done.stdout
+    return metrics(folder / "undisturbed")
+
+
+def test_a_study_killed_in_the_middle_ends_with_the_same_results(folder, undisturbed):
+    assert len(undisturbed) == 4
+    arguments = ("study", "run", "my_study.py", "--out", "killed", "--checkpoint-minutes", "0.002")
+    study = subprocess.Popen(command(*arguments), cwd=folder, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 300
+    while not list((folder / "killed").glob("runs/*/checkpoints/*")):
+        assert study.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    study.send_signal(signal.SIGKILL)
+    study.wait()
+    again = bnmodes(folder, *arguments)
+    assert again.returncode == 0, again.stdout + again.stderr
+    resumed = [
+        json.loads(mark.read_text())["resumes"] for mark in folder.glob("killed/runs/*/done.json")
+    ]
+    assert sum(resumed) > 0
+    assert metrics(folder / "killed") == undisturbed
+
+
+def test_its_report_names_its_arms_and_games(folder, undisturbed):
+    done = bnmodes(folder, "study", "report", "my_study.py", "--out", "undisturbed")
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = (folder / "undisturbed" / "own.html").read_text()
+    for words in ("C51", "DQN", "make_it", "CartPole-v1", "Does it run outside?"):
+        assert words in page
+
+
+def test_commands_on_its_runs_ask_for_the_file_and_then_work(folder, undisturbed):
+    runs = folder / "undisturbed" / "runs"
+    own = [
+        path.parent
+        for path in runs.glob("*/spec.json")
+        if json.loads(path.read_text())["spec"]["agent"] == "my_agent.py:DQN"
+        and "CartPole" in path.read_text()
+    ]
+    refused = bnmodes(folder, "audit", own[0])
+    assert refused.returncode == 2
+    assert "--plugin PATH/my_agent.py" in refused.stderr
+    audited = bnmodes(folder, "audit", own[0], "--plugin", "my_agent.py")
+    assert audited.returncode == 0, audited.stdout + audited.stderr
+    assert "predict" in audited.stdout
+
+
+def test_a_changed_file_is_told(folder, undisturbed, tmp_path):
+    write_files(tmp_path)
+    with open(tmp_path / "my_agent.py", "a") as file:
+        file.write("\n# another version\n")
+    os.symlink(folder / "undisturbed", tmp_path / "undisturbed")
+    done = bnmodes(tmp_path, "study", "run", "my_study.py", "--out", "undisturbed")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "my_agent.py has changed since" in done.stdout
+
+
+def test_results_alone_import_nothing(folder, undisturbed, tmp_path):
+    """A results folder is opened from elsewhere, with a trap in place of the user's file."""
+    trap = tmp_path / "trap"
+    (folder / "my_agent_trap").mkdir(exist_ok=True)
+    for run in (folder / "undisturbed" / "runs").iterdir():
+        (run / "my_agent.py").write_text(f"open({str(trap)!r}, 'w')")
+        bnmodes(folder / "undisturbed" / "runs", "audit", run)
+        (run / "my_agent.py").unlink()
+    assert not trap.exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "words"),
+    [
+        ("", ("study", "run", "nowhere.py"), "cannot be read"),
+        ("x = 1", ("study", "run", "bad.py"), "holds no Study"),
+        ("from bnmodes import *\n" + "S = Study('s', 'q', (Arm('a', 'ln'),), ('probe/chain',), (0,), 9)\n"
+         "T = Study('t', 'q', (Arm('a', 'ln'),), ('probe/chain',), (0,), 9)",
+         ("study", "run", "bad.py"), "several studies: name one, as bad.py:S"),
+        ("x = 1\ny = = 2", ("study", "run", "bad.py"), "line 2: SyntaxError"),
+        ("x = 1\n1 / 0", ("study", "run", "bad.py"), "line 2: ZeroDivisionError"),
+        ("class A: pass\nfrom bnmodes import AgentKind\nfrom bnmodes.agents.c51 import C51Settings\n"
+         "K = AgentKind('k', '', C51Settings, {'a': {}}, 'a', A)",
+         ("train", "bad.py:K"), "lacks begin, act"),
+        ("x = 1", ("train", "bad.py:x"), "is no agent"),
+        ("x = 1", ("train", "bad.py:y"), "has no 'y'"),
+        ("", ("train", "c51", "--env", "my_games.py:continuous"), "Discrete"),
+        ("", ("train", "c51", "--env", "gymnasium/Pendulum-v1"), "Discrete"),
+        ("", ("train", "c51", "--env", "gymnasium/CartPol-v1"), "CartPole-v1"),
+    ],
+)  # fmt: skip
+def test_bad_files_get_one_clear_sentence(run, folder, monkeypatch, source, arguments, words):
+    from bnmodes import plugins
+
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(plugins, "_loaded", {})
+    (folder / "bad.py").write_text(source)
+    code, out, err = run(*arguments)
+    assert code == 2, out + err
+    assert words in err
+    assert "Traceback" not in err
+    assert err.count("\n") == 1
