@@ -13,6 +13,7 @@ _HOMES = {
     "Arm": "studies.study",
     "Audit": "audit",
     "BatchNorm": "norm.layers",
+    "Contrast": "studies.study",
     "EvaluationSettings": "runs.spec",
     "Forward": "protocol",
     "LayerNorm": "norm.layers",

@@ -164,8 +164,8 @@ def test_help_says_meaning_and_default_of_every_option(run):
 
 
 def test_flax_momentum_is_accepted(run):
-    code, out, _ = run("explain", "c51", "--arm", "bn-tracked", "--protocol.bootstrap.track", "flax:0.9",
-                       "--protocol.predict.update", "flax:0.999", "--json")  # fmt: skip
+    weights = ("--protocol.bootstrap.track", "flax:0.9", "--protocol.predict.update", "flax:0.999")
+    code, out, _ = run("explain", "c51", "--arm", "bn-tracked", *weights, "--json")
     assert code == 0
     table = json.loads(out)
     assert table["bootstrap"]["track"] == 0.1

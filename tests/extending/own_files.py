@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Catch(gymnasium.Env):
-    """A ball falls down a 12 × 8 picture; the paddle in the last row moves left, stays or moves right."""
+    """A ball falls down a 12 × 8 picture onto a paddle that moves left, stays or moves right."""
 
     observation_space = gymnasium.spaces.Box(0, 255, (12, 8, 1), np.uint8)
     action_space = gymnasium.spaces.Discrete(3)

@@ -99,7 +99,6 @@ def test_a_changed_file_is_told(folder, undisturbed, tmp_path):
 def test_results_alone_import_nothing(folder, undisturbed, tmp_path):
     """A results folder is opened from elsewhere, with a trap in place of the user's file."""
     trap = tmp_path / "trap"
-    (folder / "my_agent_trap").mkdir(exist_ok=True)
     for run in (folder / "undisturbed" / "runs").iterdir():
         (run / "my_agent.py").write_text(f"open({str(trap)!r}, 'w')")
         bnmodes(folder / "undisturbed" / "runs", "audit", run)
@@ -107,19 +106,29 @@ def test_results_alone_import_nothing(folder, undisturbed, tmp_path):
     assert not trap.exists()
 
 
+TWO_STUDIES = """
+from bnmodes import Arm, Study
+S = Study("s", "?", (Arm("a", "ln"),), ("probe/chain",), (0,), 9)
+T = Study("t", "?", (Arm("a", "ln"),), ("probe/chain",), (0,), 9)
+"""
+NO_METHODS = """
+from bnmodes import AgentKind
+from bnmodes.agents.c51 import C51Settings
+class Empty: pass
+K = AgentKind("k", "", C51Settings, {"a": {}}, "a", Empty)
+"""
+
+
 @pytest.mark.parametrize(
     ("source", "arguments", "words"),
     [
         ("", ("study", "run", "nowhere.py"), "cannot be read"),
         ("x = 1", ("study", "run", "bad.py"), "holds no Study"),
-        ("from bnmodes import *\n" + "S = Study('s', 'q', (Arm('a', 'ln'),), ('probe/chain',), (0,), 9)\n"
-         "T = Study('t', 'q', (Arm('a', 'ln'),), ('probe/chain',), (0,), 9)",
+        (TWO_STUDIES,
          ("study", "run", "bad.py"), "several studies: name one, as bad.py:S"),
         ("x = 1\ny = = 2", ("study", "run", "bad.py"), "line 2: SyntaxError"),
         ("x = 1\n1 / 0", ("study", "run", "bad.py"), "line 2: ZeroDivisionError"),
-        ("class A: pass\nfrom bnmodes import AgentKind\nfrom bnmodes.agents.c51 import C51Settings\n"
-         "K = AgentKind('k', '', C51Settings, {'a': {}}, 'a', A)",
-         ("train", "bad.py:K"), "lacks begin, act"),
+        (NO_METHODS, ("train", "bad.py:K"), "lacks begin, act"),
         ("x = 1", ("train", "bad.py:x"), "is no agent"),
         ("x = 1", ("train", "bad.py:y"), "has no 'y'"),
         ("", ("train", "c51", "--env", "my_games.py:continuous"), "Discrete"),

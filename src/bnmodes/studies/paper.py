@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from bnmodes.envs.atari import STICKY
 from bnmodes.runs.spec import EvaluationSettings
-from bnmodes.studies.study import Arm, Study
+from bnmodes.studies.study import Arm, Contrast, Study
 
 ATARI_26 = tuple(
     f"atari/{game}"
@@ -20,7 +20,13 @@ UTDS = (0.25, 1.0, 2.0, 4.0, 8.0, 12.0)
 ALPHAS = (0.001, 0.01, 0.1)
 
 
-def _on_atari(name: str, question: str, arms: tuple[Arm, ...], reference: str) -> Study:
+def _on_atari(
+    name: str,
+    question: str,
+    arms: tuple[Arm, ...],
+    reference: str,
+    contrasts: tuple[Contrast, ...] = (),
+) -> Study:
     """The budget that all of the paper's C51 studies share: 1.25M decisions = 5M frames."""
     return Study(
         name=name,
@@ -32,6 +38,7 @@ def _on_atari(name: str, question: str, arms: tuple[Arm, ...], reference: str) -
         record_every_decisions=10_000,
         evaluation=EvaluationSettings(),
         reference=reference,
+        contrasts=contrasts,
     )
 
 
@@ -50,6 +57,14 @@ A = _on_atari(
         Arm("BN batch", "bn-batch"),
     ),
     reference="C51",
+    contrasts=(
+        Contrast("BN batch", "BN running", "Batch statistics at the bootstrap beat running ones."),
+        *(
+            Contrast(f"BN tracked {alpha:g}", "BN running", "Tracking recovers a part.")
+            for alpha in ALPHAS
+        ),
+        Contrast("BN batch", "LN", "With batch statistics BatchNorm beats LayerNorm."),
+    ),
 )
 
 B = _on_atari(
@@ -68,6 +83,11 @@ B = _on_atari(
         )
     ),
     reference="C51 UTD 0.25",
+    contrasts=tuple(
+        Contrast(f"BN{wn} UTD {utd:g}", f"LN{wn} UTD {utd:g}", "BatchNorm scales beyond LayerNorm.")
+        for utd in UTDS
+        for wn in ("", " WN")
+    ),
 )
 
 ONLINE_ALPHA = _on_atari(
@@ -146,6 +166,11 @@ D = Study(
     evaluation=EvaluationSettings(every_decisions=100_000_000, test_bins=60),
     reference="LN",
     metric="test",
+    contrasts=(
+        Contrast("BN batch", "BN running", "Batch statistics recover what running ones break."),
+        Contrast("BN batch", "LN", "With batch statistics BatchNorm equals or beats LayerNorm."),
+        Contrast("BN batch HL-Gauss", "LN HL-Gauss", "The same with a histogram head."),
+    ),
 )
 
 E_C51 = replace(
@@ -177,6 +202,10 @@ F = Study(
     record_every_decisions=10_000,
     evaluation=EvaluationSettings(every_decisions=50_000, epsilon=0.0),
     reference="TD3",
+    contrasts=(
+        Contrast("XQC", "TD3", "BatchNorm over joined rows beats no normalisation."),
+        Contrast("XQC", "MR.Q", "BatchNorm over joined rows stands beside MR.Q."),
+    ),
 )
 
 STUDIES = (A, B, ONLINE_ALPHA, C, D, E_C51, E_PQN, F)

@@ -40,6 +40,16 @@ class Arm:
 
 
 @dataclass(frozen=True)
+class Contrast:
+    """A comparison that a study was made for: one arm minus another, by their names."""
+
+    arm: str
+    other: str
+    claim: str = ""
+    """What is tested, in a sentence for the report."""
+
+
+@dataclass(frozen=True)
 class StudyRun:
     """One run of a study, and what it is run with."""
 
@@ -80,13 +90,18 @@ class Study:
     only some agents have). None: evaluations."""
     final_points: int = 1
     """The final score is the mean of so many last points of the grid."""
+    contrasts: tuple[Contrast, ...] = ()
+    """The comparisons that are tested; none: every other arm against the reference."""
     source: str = ""
     """How the command line names it: its name, or the file that it is in."""
 
     def __post_init__(self):
         every = max(1, self.total_decisions // 100)
         tenth = EvaluationSettings(every_decisions=max(1, self.total_decisions // 10))
+        reference = self.reference or (self.arms[0].name if self.arms else "")
+        others = [arm.name for arm in self.arms if arm.name != reference]
         for name, default in (
+            ("contrasts", tuple(Contrast(name, reference) for name in others)),
             ("reference", self.arms[0].name if self.arms else ""),
             ("record_every_decisions", every),
             ("evaluation", tenth),
@@ -113,6 +128,12 @@ class Study:
             )
         if self.reference not in [arm.name for arm in self.arms]:
             raise UsageError(f"the reference '{self.reference}' is no arm of study {self.name}.")
+        for contrast in self.contrasts:
+            for name in (contrast.arm, contrast.other):
+                if name not in [arm.name for arm in self.arms]:
+                    raise UsageError(
+                        f"study {self.name} has a contrast with '{name}', no arm of it."
+                    )
         if self.metric == "test":
             for arm in self.arms:
                 settings = arm.settings(self.games[0])
@@ -179,6 +200,11 @@ class Study:
             arms=tuple(arm for arm in self.arms if arm.name in chosen_arms),
             games=_choose("game", games, self.games),
             seeds=tuple(int(s) for s in _choose("seed", map(str, seeds), map(str, self.seeds))),
+            contrasts=tuple(
+                each
+                for each in self.contrasts
+                if each.arm in chosen_arms and each.other in chosen_arms
+            ),
         )
 
     def from_file(self, file: Path, reference: str) -> "Study":
