@@ -1,7 +1,7 @@
-"""How a run is computed: on which device, compiled or not, and where its replay lies.
+"""How a run is computed: on which device, compiled or not, and where its replay is stored.
 
-None of it is part of what a run *is*: its specification and its hash do not know it, and a run that
-was stopped may go on with another. Results agree within the tolerance of floats.
+Execution options do not enter a run's specification and hash, and may change when a stopped run is
+resumed. Results agree within floating-point tolerance.
 """
 
 import os
@@ -22,14 +22,14 @@ from bnmodes.errors import UsageError
 
 @dataclass(frozen=True)
 class Execution:
-    """How to compute; what is computed stays the same."""
+    """Execution options: they change how a run is computed, not what."""
 
     device: str = "cpu"
-    """Where the networks are: cpu, cuda, or one of several accelerators, as cuda:1."""
+    """Device of the networks: cpu, cuda, or one of several accelerators, as cuda:1."""
     compile: bool = False
     """Compile whole updates with torch.compile; the first of them then take a minute or two."""
     replay_memory: Literal["host", "device"] = "host"
-    """Where the replay's frames lie: in the machine's memory or in the device's."""
+    """Memory that holds the replay's frames: the machine's or the device's."""
 
     def validate(self) -> None:
         """Refuse what no machine has."""
@@ -64,10 +64,10 @@ class Execution:
         return self.device != "cpu"
 
     def compiled(self, function: Callable) -> Callable:
-        """Of tensors in and tensors out, with shapes that never change.
+        """`function`, compiled if the options say so; its tensors must keep their shapes.
 
-        On an accelerator the outputs of one call are overwritten by the next call of anything
-        compiled: use them before.
+        On an accelerator the outputs of one call are overwritten by the next call of any compiled
+        function: read them before.
         """
         if not self.compile:
             return function
@@ -75,25 +75,25 @@ class Execution:
         return torch.compile(function, mode="reduce-overhead", fullgraph=True, dynamic=False)
 
     def to_device(self, tensor: Tensor) -> Tensor:
-        """Without waiting for it: from pinned memory, which is kept until the copy is done."""
+        """The tensor on the device, copied from pinned memory without waiting for the copy."""
         if not self.on_accelerator or tensor.device.type != "cpu":
             return tensor
         return tensor.pin_memory().to(self.device, non_blocking=True)
 
     def keep_in_place(self, tensor: Tensor) -> None:
-        """A compiled function changes it: a promise that it stays where it is in memory.
+        """Mark a tensor that a compiled function changes as having a static address.
 
-        Without it the function would not be captured. Those of modules are known to stay.
+        Otherwise CUDA-graph capture is skipped. Parameters and buffers are marked already.
         """
         if self.compile:
             torch._dynamo.mark_static_address(tensor)
 
     def number(self, value: float) -> Tensor:
-        """One that changes between updates: as a float it would be compiled anew each time."""
+        """A scalar as a 0-d tensor on the device: a changing Python float would recompile."""
         return torch.full((), value, device=self.device)
 
     def zeros(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-        """On the device; a clear refusal where it has no room."""
+        """Zeros on the device; raises UsageError where its memory is too small."""
         needed = torch.Size(shape).numel() * dtype.itemsize
         free = free_bytes(self.device)
         if needed <= free:
@@ -110,11 +110,11 @@ PLAIN = Execution()
 
 
 def free_bytes(device: str) -> int:
-    """Of an accelerator's memory."""
+    """Free bytes of an accelerator's memory."""
     return torch.cuda.mem_get_info(device)[0]
 
 
 def has_compiler() -> bool:
-    """What torch.compile needs to build its kernels, or the code around them."""
+    """Whether torch.compile finds a C++ compiler and Python's headers."""
     headers = Path(sysconfig.get_path("include")) / "Python.h"
     return shutil.which(os.environ.get("CXX", "g++")) is not None and headers.exists()

@@ -37,8 +37,7 @@ from bnmodes.execution import PLAIN, Execution
 from bnmodes.learning.optimizer import Optimizer
 from bnmodes.learning.relaxed_actions import one_hot
 from bnmodes.learning.reward_scale import mean_absolute_reward
-from bnmodes.learning.targets import cross_entropy
-from bnmodes.learning.two_hot import TwoHot
+from bnmodes.learning.targets import TwoHot, cross_entropy
 from bnmodes.networks.actor_critic import (
     Critic,
     DenseNetwork,

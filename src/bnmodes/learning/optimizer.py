@@ -53,7 +53,7 @@ class Optimizer:
     def descend(
         self, loss: Tensor, learning_rate: float | Tensor, clip: float | None = None
     ) -> Tensor | None:
-        """One step down the gradient of the loss; with a clip, the norm that the gradient had."""
+        """One step down the gradient of the loss; returns the gradient's norm if it is clipped."""
         gradients = torch.autograd.grad(loss, self.parameters)
         with torch.no_grad():
             norm = None
@@ -113,7 +113,7 @@ class Optimizer:
 
 
 def _laid_out_as(gradient: Tensor, parameter: Tensor) -> Tensor:
-    """A fused step walks through both memories side by side."""
+    """The gradient with the parameter's memory layout: the fused kernel needs equal strides."""
     if gradient.stride() == parameter.stride():
         return gradient
     return torch.empty_like(parameter).copy_(gradient)

@@ -1,4 +1,4 @@
-"""Discrete actions as points of a simplex: Gumbel-Softmax samples, and the corner next to one.
+"""Discrete actions as points of a simplex: Gumbel-Softmax samples, and the one-hot action of one.
 
 A policy proposes a *relaxed* action, softmax((logits + Gumbel noise)/temperature): a point inside
 the simplex that a critic can be differentiated at. What is done in a game, and what a target
@@ -33,7 +33,7 @@ def noisy_action(
     deviation: float,
     clip: float = math.inf,
 ) -> Int64[Tensor, " B"]:
-    """The largest part of a relaxed action after Gaussian noise of a deviation."""
+    """The argmax of a relaxed action after clipped Gaussian noise of this standard deviation."""
     return (relaxed + (gaussian * deviation).clamp(-clip, clip)).argmax(-1)
 
 

@@ -1,4 +1,9 @@
-"""Learning targets, as pure functions."""
+"""Learning targets as pure functions: C51's projection, Q(λ), histograms of scalars, n-step returns.
+
+HL-Gauss: Imani, White: "Improving Regression Performance with Distributional Losses", ICML 2018,
+arXiv:1806.04613. Two-hot over symexp bins: Hafner et al.: "Mastering Diverse Domains through World
+Models", 2023, arXiv:2301.04104.
+"""
 
 import math
 from dataclasses import dataclass
@@ -31,7 +36,7 @@ def categorical_projection(
 def cross_entropy(
     target: Float[Tensor, "B atoms"], logits: Float[Tensor, "B atoms"]
 ) -> Float[Tensor, " B"]:
-    """Exact, through log-softmax: no probability is clamped, so no gradient is lost."""
+    """Cross-entropy of each row, through log-softmax: no probability is clamped."""
     return -(target * logits.log_softmax(-1)).sum(-1)
 
 
@@ -45,7 +50,7 @@ def q_lambda(
 ) -> Float[Tensor, "T E"]:
     """Q(λ) returns of a rollout, time first: G_t = r_t + γ(1 − d_t)[λ G_{t+1} + (1 − λ) v_t].
 
-    v_t = `next_value[t]` is max Q of the *true* successor of step t: row t, never t + 1, and the
+    v_t = `next_value[t]` is max-Q of the *true* next observation of step t: row t, never t + 1, and the
     final observation rather than the first one of the next game. `cut[t]` says that step t + 1
     belongs to another game (terminated or truncated): the bracket is then v_t alone, as it is at
     the last step of the rollout. A life loss that ends learning but not the game needs no cut.
@@ -108,3 +113,35 @@ class HLGauss:
     def decode(self, probabilities: Float[Tensor, "*B bins"]) -> Float[Tensor, "*B"]:
         """The mean: Σ p_i · centre_i."""
         return probabilities @ self.centres(probabilities)
+
+
+def symexp(x: Tensor) -> Tensor:
+    """sign(x)·(e^|x| − 1)"""
+    return x.sign() * x.abs().expm1()
+
+
+@dataclass(frozen=True)
+class TwoHot:
+    """Bins at symexp of equal steps: fine around 0, coarse far from it."""
+
+    bins: int = 65
+    """Number of bins."""
+    limit: float = 10.0
+    """The outermost bins stand at ±symexp(limit); numbers beyond are clipped."""
+
+    def places(self, device: torch.device | str = "cpu") -> Float[Tensor, " bins"]:
+        return symexp(torch.linspace(-self.limit, self.limit, self.bins, device=device))
+
+    def encode(self, number: Float[Tensor, "*B"]) -> Float[Tensor, "*B bins"]:
+        """Weights whose mean place is the number."""
+        places = self.places(number.device)
+        number = number.clamp(places[0], places[-1])
+        above = torch.searchsorted(places, number).clamp(1, self.bins - 1)
+        low, high = places[above - 1], places[above]
+        share = ((number - low) / (high - low))[..., None]  # of the upper bin
+        weights = number.new_zeros(*number.shape, self.bins)
+        weights.scatter_(-1, above[..., None], share)
+        return weights.scatter_(-1, above[..., None] - 1, 1 - share)
+
+    def decode(self, weights: Float[Tensor, "*B bins"]) -> Float[Tensor, "*B"]:
+        return weights @ self.places(weights.device)

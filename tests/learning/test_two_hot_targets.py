@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bnmodes.learning.two_hot import TwoHot, symexp
+from bnmodes.learning.targets import TwoHot, symexp
 
 LIMIT = 22025.0  # just inside e^10 − 1
 
