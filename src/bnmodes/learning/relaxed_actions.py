@@ -1,8 +1,9 @@
 """Discrete actions as points of a simplex: Gumbel-Softmax samples, and the one-hot action of one.
 
 A policy proposes a *relaxed* action, softmax((logits + Gumbel noise)/temperature): a point inside
-the simplex that a critic can be differentiated at. What is done in a game, and what a target
-bootstraps from, is a corner: the largest part of the relaxed action after Gaussian noise.
+the simplex that a critic can be differentiated at. The action that is executed, and that a
+target bootstraps from, is the argmax of the relaxed action after Gaussian noise, as a one-hot
+vector.
 """
 
 import math
