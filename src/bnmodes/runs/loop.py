@@ -64,7 +64,7 @@ def build_agent(spec: RunSpec, env: VectorEnv, execution: Execution = PLAIN) -> 
 
 
 def make_evaluation_env(spec: RunSpec, decision: int) -> VectorEnv:
-    """New at each evaluation and seeded by its decision, so that there is nothing to resume."""
+    """New environments, seeded by the evaluation's decision: there is nothing to resume."""
     seed = int(numpy_stream(spec.seed, "evaluation games", decision).integers(2**31 - 1000))
     return make_env(spec.env, spec.evaluation.episodes, seed)
 
@@ -234,7 +234,7 @@ class Loop:
             self.progress.phase("")
 
     def _stop_if_asked(self) -> None:
-        """Also inside an evaluation, which leaves the agent as it was and is begun again later."""
+        """Save and raise `Stopped`. An evaluation under way is dropped and repeated later."""
         if self.stop.requested:
             self.progress.phase("saving")
             self.save()
@@ -254,7 +254,7 @@ class Loop:
 
 
 def _games(returns: list[float]) -> dict[str, int | float]:
-    """Finished games only: without any there is no return to report."""
+    """Number and mean return of finished games; no return where there is none."""
     mean = {"return": float(np.mean(returns))} if returns else {}
     return {"games": len(returns)} | mean
 

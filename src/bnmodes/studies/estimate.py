@@ -14,11 +14,11 @@ from bnmodes.studies.study import Study
 _WARM_UP_SECONDS = 0.3
 _MEASURE_SECONDS = 1.0
 _PROCESS_BYTES = 1_300_000_000
-"""Of the largest, MR.Q's on Atari; others take half of it."""
+"""Memory of the largest process, MR.Q's on Atari, besides its transitions."""
 
 
 def estimate_seconds(study: Study) -> float:
-    """Of all runs one after the other on one core; each arm is measured on one game.
+    """Seconds of all runs one after the other on one core; each arm is measured on one game.
 
     Evaluations are left out: how long a game lasts is known only when it is played.
     """
@@ -38,12 +38,12 @@ def estimate_seconds(study: Study) -> float:
 
 
 def memory_bytes(study: Study) -> int:
-    """Of the largest run's transitions, and a process around them."""
+    """Memory of the largest run: its transitions and its process."""
     return transition_bytes(study) + _PROCESS_BYTES
 
 
 def transition_bytes(study: Study) -> int:
-    """Of the largest run, when its memory of them is full; each checkpoint holds them."""
+    """Size of the largest run's stored transitions; each checkpoint holds them too."""
     largest = 0
     for game in study.games:
         games = make_env(game, 1, seed=0).spec
@@ -53,13 +53,13 @@ def transition_bytes(study: Study) -> int:
 
 
 def jobs_here(study: Study) -> int:
-    """One per core, as far as memory allows."""
+    """Processes side by side on this machine: one per core, as far as memory allows."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1, min(len(os.sched_getaffinity(0)), int(memory * 0.9) // memory_bytes(study)))
 
 
 def seconds_per_decision(spec: RunSpec) -> float:
-    """While learning, on one thread; the decisions before an agent learns are a small part."""
+    """Seconds for one decision of a run while it learns, on one thread."""
     settings = spec.settings.for_timing()
     games = make_env(spec.env, settings.env_rows, seed=0)
     # A run of one decision: ε is soon at its end, and nearly every action is the network's.
