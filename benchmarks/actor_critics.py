@@ -10,7 +10,7 @@ import time
 
 import torch
 
-from bnmodes.agents.registry import AGENTS
+from bnmodes.agents.registry import AGENTS, arm_settings
 from bnmodes.envs.registry import env_family, make_env
 
 AGENT_ARMS = (("td3", "none"), ("xqc", "bn-joined"), ("mrq", "ln"))
@@ -21,10 +21,10 @@ WARM_UP = 10
 def measure(agent_name: str, arm: str, env: str, decisions: int) -> None:
     """With a replay of 1,000: the real one's memory is known without filling it."""
     torch.set_num_threads(1)
-    declared = AGENTS[agent_name].arm_config(arm, env_family(env))
+    declared = arm_settings(agent_name, arm, env_family(env))
     games = make_env(env, 1, seed=0)
-    config = declared.for_timing()
-    agent = AGENTS[agent_name].build(config, games.spec, 0, 10**6)
+    settings = declared.for_timing()
+    agent = AGENTS[agent_name].build(settings, games.spec, 0, 10**6)
     obs = games.reset()
     agent.begin(obs)
     for decision in range(WARM_UP + decisions):
@@ -39,8 +39,9 @@ def measure(agent_name: str, arm: str, env: str, decisions: int) -> None:
     process = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     replay = declared.memory_bytes(games.spec) / 1e9
     print(
-        f"{agent_name:4} {env:18} UTD {config.updates_per_decision:g} batch {config.batch_size:3}  "
-        f"{speed:8,.1f} decisions/s   {process:4.1f} GB, and {replay:.2f} GB of replay when full"
+        f"{agent_name:4} {env:18} UTD {settings.updates_per_decision:g} "
+        f"batch {settings.batch_size:3}  {speed:8,.1f} decisions/s   "
+        f"{process:4.1f} GB, and {replay:.2f} GB of replay when full"
     )
 
 

@@ -4,27 +4,26 @@ make bench
 """
 
 import time
-from dataclasses import replace
 
 import torch
 
-from bnmodes.agents.c51 import C51
-from bnmodes.agents.c51 import c51_config
+from bnmodes.agents.c51 import C51Agent
+from bnmodes.agents.registry import arm_settings
 from bnmodes.envs.registry import env_family, make_env
 
 LEARNING_STARTS = 200
 
 
 def decisions_per_second(env: str, updates_per_decision: float, decisions: int) -> float:
-    config = replace(
-        c51_config("bn-batch", env_family(env)),
-        updates_per_decision=updates_per_decision,
-        learning_starts_decisions=LEARNING_STARTS,
-        replay_capacity=10_000,
-        epsilon_start=0.01,
-    )
+    changes = {
+        "updates_per_decision": updates_per_decision,
+        "learning_starts_decisions": LEARNING_STARTS,
+        "replay_capacity": 10_000,
+        "epsilon_start": 0.01,
+    }
+    settings = arm_settings("c51", "bn-batch", env_family(env), changes)
     games = make_env(env, 1, seed=0)
-    agent = C51(config, games.spec, seed=0, total_decisions=10**6)
+    agent = C51Agent(settings, games.spec, seed=0, total_decisions=10**6)
     obs = games.reset()
     agent.begin(obs)
     for decision in range(LEARNING_STARTS + decisions):

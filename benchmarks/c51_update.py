@@ -11,15 +11,14 @@ medians is the result.
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import torch
 from torch import nn
 
-from bnmodes.agents.c51 import C51
-from bnmodes.agents.c51 import c51_config
+from bnmodes.agents.c51 import C51Agent
+from bnmodes.agents.registry import arm_settings
 from bnmodes.envs.contract import EnvSpec, Step
 from bnmodes.execution import PLAIN, Execution, has_compiler
 
@@ -38,14 +37,14 @@ def frames(spec: EnvSpec, rng: np.random.Generator) -> np.ndarray:
 
 def our_update(torso: str, execution: Execution = PLAIN) -> Callable[[], None]:
     spec, rng = GAMES[torso], np.random.default_rng(0)
-    config = replace(c51_config("bn-batch", "atari"), torso=torso, replay_capacity=TRANSITIONS)
-    agent = C51(config, spec, 0, 10**6, execution)
+    changes = {"torso": torso, "replay_capacity": TRANSITIONS}
+    agent = C51Agent(arm_settings("c51", "bn-batch", "atari", changes), spec, 0, 10**6, execution)
     agent.begin(frames(spec, rng))
     going_on, reward = np.zeros(1, bool), np.zeros(1, np.float32)
     for _ in range(TRANSITIONS):
         obs = frames(spec, rng)
         agent.observe(np.zeros(1, np.int64), Step(obs, obs, reward, going_on, going_on))
-    return partial(agent._updates, 1)
+    return partial(agent.make_updates, 1)
 
 
 def bare_network(torso: str, spec: EnvSpec) -> nn.Sequential:

@@ -4,12 +4,11 @@ Evaluation is off, as are the faster decisions before learning starts. make benc
 """
 
 import time
-from dataclasses import replace
 
 import numpy as np
 import torch
 
-from bnmodes.agents.registry import AGENTS
+from bnmodes.agents.registry import AGENTS, arm_settings
 from bnmodes.envs.registry import env_family, make_env
 from bnmodes.runs.spec import DiagnosticsSettings
 
@@ -19,17 +18,17 @@ PASSES = 5
 
 
 def seconds_per_decision_and_pass(agent: str, env: str, arm: str, steps: int) -> tuple:
-    family = env_family(env)
-    config, warm_up = AGENTS[agent].arm_config(arm, family), 0
+    changes, warm_up = {}, 0
     if agent != "pqn":
-        config = replace(config, learning_starts_decisions=LEARNING_STARTS, replay_capacity=10_000)
+        changes = {"learning_starts_decisions": LEARNING_STARTS, "replay_capacity": 10_000}
         warm_up = LEARNING_STARTS
     if agent == "c51":
-        config = replace(config, epsilon_start=0.01)
+        changes["epsilon_start"] = 0.01
     if agent == "mrq":  # an encoder update at each update, instead of 250 of them at once
-        config = replace(config, target_period_updates=1)
-    games = make_env(env, config.env_rows, seed=0)
-    learner = AGENTS[agent].build(config, games.spec, seed=0, total_decisions=10**6)
+        changes["target_period_updates"] = 1
+    settings = arm_settings(agent, arm, env_family(env), changes)
+    games = make_env(env, settings.env_rows, seed=0)
+    learner = AGENTS[agent].build(settings, games.spec, seed=0, total_decisions=10**6)
     obs = games.reset()
     learner.begin(obs)
     for step in range(warm_up + steps):
@@ -40,7 +39,7 @@ def seconds_per_decision_and_pass(agent: str, env: str, arm: str, steps: int) ->
         learner.observe(actions, outcome)
         learner.learn()
         obs = outcome.obs
-    decision = (time.process_time() - begin) / (steps * config.num_envs)
+    decision = (time.process_time() - begin) / (steps * settings.num_envs)
     begin = time.process_time()
     for number in range(PASSES):
         learner.diagnose(obs, np.random.default_rng(number))

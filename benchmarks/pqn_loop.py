@@ -10,15 +10,14 @@ alternate, so that a noisy machine disturbs both alike; the ratio of the medians
 import statistics
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
 import torch
 from torch import nn
 
-from bnmodes.agents.pqn import PQN
-from bnmodes.agents.pqn import pqn_config
+from bnmodes.agents.pqn import PQNAgent
+from bnmodes.agents.registry import arm_settings
 from bnmodes.envs.registry import env_family, make_env
 
 TRAINING, TEST, STEPS, MINIBATCHES, EPOCHS = 128, 8, 32, 32, 2
@@ -27,9 +26,10 @@ GAMES = {"minatar/breakout": 8, "minatar/space_invaders": 8, "atari/Pong": 2}
 
 
 def our_rollouts(game: str, bootstrap_source: str) -> Callable[[], None]:
-    config = replace(pqn_config("bn-batch", env_family(game)), bootstrap_source=bootstrap_source)
-    games = make_env(game, config.env_rows, seed=0)
-    agent = PQN(config, games.spec, seed=0, total_decisions=1)
+    changes = {"bootstrap_source": bootstrap_source}
+    settings = arm_settings("pqn", "bn-batch", env_family(game), changes)
+    games = make_env(game, settings.env_rows, seed=0)
+    agent = PQNAgent(settings, games.spec, seed=0, total_decisions=1)
     obs = games.reset()
     agent.begin(obs)
 

@@ -4,8 +4,6 @@ import pytest
 import torch
 from hypothesis import settings
 
-from bnmodes import cli
-
 torch.set_num_threads(1)
 settings.register_profile("bnmodes", deadline=None, derandomize=True)
 settings.load_profile("bnmodes")
@@ -16,6 +14,8 @@ def run(monkeypatch, capsys):
     """Exit code, standard output and standard error of a command, in this process."""
 
     def call(*args):
+        from bnmodes import cli
+
         monkeypatch.setattr(sys, "argv", ["bnmodes", *map(str, args)])
         monkeypatch.setenv("COLUMNS", "100")
         try:

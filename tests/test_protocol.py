@@ -5,19 +5,21 @@ from dataclasses import replace
 
 import pytest
 
-from bnmodes.agents.c51 import C51_ARMS, c51_config
+from bnmodes.agents.c51 import ARMS
+from bnmodes.agents.q_learning import q_learning_protocol, q_learning_protocol_without_batchnorm
 from bnmodes.errors import UsageError
 from bnmodes.protocol import (
+    RUNNING,
+    AgentCapabilities,
     Forward,
     Mode,
-    Setting,
     alpha,
     explain,
     explain_json,
-    preset,
 )
+from helpers.settings import settings_of
 
-SETTING = Setting(
+OFFERED = AgentCapabilities(
     rows={
         "predict": {"replay-obs": 32},
         "bootstrap": {"replay-next-obs": 32},
@@ -64,68 +66,79 @@ def test_an_unknown_statistic_is_refused_without_a_type_checker_too():
     assert "'eval' are unknown: choose batch, running or none" in ended.stderr
 
 
-def with_role(role, name="c51/batch", **changes):
-    protocol = preset(name)
+BATCH_BOOTSTRAP = q_learning_protocol()
+TRACKED = q_learning_protocol(bootstrap=Mode(statistics="running", track=0.1))
+
+
+def with_role(role, protocol=BATCH_BOOTSTRAP, **changes):
     return replace(protocol, **{role: replace(getattr(protocol, role), **changes)})
 
 
 @pytest.mark.parametrize(
-    ("protocol", "setting", "words"),
+    ("protocol", "offered", "words"),
     [
-        (with_role("act", statistics="batch"), SETTING, "has one row.*more rows"),
-        (with_role("act", track=0.1), SETTING, "one row: drop track"),
-        (with_role("act", population="rollout"), SETTING, "this agent offers acting"),
-        (with_role("predict", params="target"), SETTING, "params must be online"),
-        (with_role("evaluate", track=0.1), SETTING, "drop its track"),
-        (with_role("evaluate", statistics="none"), SETTING, "use batch or running"),
-        (preset("c51/none"), SETTING, "has BatchNorm: use batch or running"),
-        (preset("c51/batch"), replace(SETTING, has_batchnorm=False), "no BatchNorm: use none"),
-        (preset("c51/batch"), replace(SETTING, has_target=False), "has none: use online"),
-        (with_role("predict", update=None), SETTING, "no forward ever writes"),
-        (replace(preset("c51/batch"), improve=preset("c51/batch").act), SETTING, "no role"),
+        (with_role("act", statistics="batch"), OFFERED, "has one row.*more rows"),
+        (with_role("act", track=0.1), OFFERED, "one row: drop track"),
+        (with_role("act", population="rollout"), OFFERED, "this agent offers acting"),
+        (with_role("predict", params="target"), OFFERED, "params must be online"),
+        (with_role("evaluate", track=0.1), OFFERED, "drop its track"),
+        (with_role("evaluate", statistics="none"), OFFERED, "use batch or running"),
+        (q_learning_protocol_without_batchnorm(), OFFERED, "has BatchNorm: use batch or running"),
+        (BATCH_BOOTSTRAP, replace(OFFERED, has_batchnorm=False), "no BatchNorm: use none"),
+        (BATCH_BOOTSTRAP, replace(OFFERED, has_target=False), "has none: use online"),
+        (with_role("predict", update=None), OFFERED, "no forward ever writes"),
+        (replace(BATCH_BOOTSTRAP, improve=BATCH_BOOTSTRAP.act), OFFERED, "no role"),
         (
-            preset("c51/batch"),
-            replace(SETTING, rows={**SETTING.rows, "improve": {"replay-obs": 32}}),
+            BATCH_BOOTSTRAP,
+            replace(OFFERED, rows={**OFFERED.rows, "improve": {"replay-obs": 32}}),
             "declare its forward",
         ),
     ],
 )
-def test_what_cannot_mean_anything_is_refused_with_what_to_do(protocol, setting, words):
+def test_what_cannot_mean_anything_is_refused_with_what_to_do(protocol, offered, words):
     with pytest.raises(UsageError, match=words):
-        protocol.validate(setting)
+        protocol.validate(offered)
 
 
 def test_batch_statistics_for_acting_are_fine_with_several_environments():
-    several = replace(SETTING, rows={**SETTING.rows, "act": {"acting": 2}})
+    several = replace(OFFERED, rows={**OFFERED.rows, "act": {"acting": 2}})
     with_role("act", statistics="batch").validate(several)
 
 
 def test_the_targets_moments_may_come_from_online_writes_alone():
-    preset("c51/running").validate(SETTING)
+    q_learning_protocol(bootstrap=RUNNING).validate(OFFERED)
 
 
-@pytest.mark.parametrize("arm", C51_ARMS)
+@pytest.mark.parametrize("arm", ARMS)
 @pytest.mark.parametrize("family", ["atari", "minatar", "probe"])
 def test_every_arm_is_valid(arm, family):
-    c51_config(arm, family).validate(evaluation_rows=10)
+    settings_of("c51", arm, family).validate(evaluation_rows=10)
 
 
-def test_presets_say_what_their_names_say():
-    assert preset("c51/batch").bootstrap == Forward(
+def of_arm(arm, **changes):
+    return settings_of("c51", arm, **changes).protocol
+
+
+def test_arms_say_what_their_names_say():
+    assert of_arm("bn-batch").bootstrap == Forward(
         params="target", population="replay-next-obs", statistics="batch"
     )
-    assert preset("c51/running").bootstrap.statistics == "running"
-    assert preset("c51/tracked-0.001").bootstrap.track == 0.001
-    assert preset("c51/tracked-flax:0.9").bootstrap.track == 0.1
-    assert preset("c51/batch", update=0.1).predict.update == 0.1
-    for name in ("c51/batch", "c51/running", "c51/tracked-0.1"):
-        assert preset(name).act.statistics == preset(name).evaluate.statistics == "running"
-    with pytest.raises(UsageError, match="choose one of"):
-        preset("c51/bathc")
+    assert of_arm("bn-running").bootstrap.statistics == "running"
+    track = "protocol.bootstrap.track"
+    assert of_arm("bn-tracked", **{track: 0.001}).bootstrap.track == 0.001
+    assert of_arm("bn-tracked", **{track: "flax:0.9"}).bootstrap.track == 0.1
+    assert q_learning_protocol(update=0.1).predict.update == 0.1
+    for arm in ("bn-batch", "bn-running", "bn-tracked"):
+        assert of_arm(arm).predict == Forward(
+            params="online", population="replay-obs", statistics="batch", update=0.01
+        )
+        assert of_arm(arm).act.statistics == of_arm(arm).evaluate.statistics == "running"
+    with pytest.raises(UsageError, match=r"did you mean 'bn-batch'\?\): choose one of"):
+        of_arm("bn-bathc")
 
 
 def test_explain_shows_every_field_of_every_role():
-    lines = explain(preset("c51/tracked-0.1"), SETTING).splitlines()
+    lines = explain(TRACKED, OFFERED).splitlines()
     assert [line.split()[0] for line in lines[2:]] == ["predict", "bootstrap", "act", "evaluate"]
     bootstrap = lines[3]
     for part in ("target", "32 × replay-next-obs", "tracked", "α 0.1 (Flax 0.9)"):
@@ -134,7 +147,7 @@ def test_explain_shows_every_field_of_every_role():
 
 
 def test_explain_json_is_the_declaration_and_both_conventions():
-    table = json.loads(explain_json(preset("c51/tracked-0.1"), SETTING))
+    table = json.loads(explain_json(TRACKED, OFFERED))
     assert table["bootstrap"] == {
         "params": "target",
         "population": "replay-next-obs",

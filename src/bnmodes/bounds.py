@@ -16,11 +16,11 @@ from bnmodes.errors import UsageError
 class Bounds:
     """The numbers that a field may hold."""
 
-    low: float
-    high: float = math.inf
+    low: int | float
+    high: int | float = math.inf
     low_excluded: bool = False
 
-    def refusal(self, value: float) -> str | None:
+    def refusal(self, value: int | float) -> str | None:
         """What must be, in words, where `value` is outside; None where it is inside."""
         if self.low_excluded and not value > self.low:
             return f"above {self.low:g}"

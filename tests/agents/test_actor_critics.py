@@ -1,19 +1,21 @@
 """What TD3, XQC and MR.Q share, and what is special to TD3 and XQC."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from bnmodes.agents.actor_critic import move_towards
-from bnmodes.agents.agent import forward_as
-from bnmodes.agents.mrq_config import mrq_config
-from bnmodes.agents.td3_config import td3_config
-from bnmodes.agents.xqc_config import XQC_ARMS, xqc_config
+from bnmodes.agents.actor_critic import move_towards, protocol_without_batchnorm
+from bnmodes.agents.q_learning import q_learning_protocol
+from bnmodes.agents.shared import forward_as
+from bnmodes.agents.xqc import ARMS as XQC_ARMS
+from bnmodes.agents.xqc import xqc_protocol
 from bnmodes.envs.probe import PROBES
 from bnmodes.errors import UsageError
 from bnmodes.learning.relaxed_actions import one_hot
-from bnmodes.protocol import preset
 from helpers.actor_critic_agents import ARM, build, fill, play
+from helpers.settings import settings_of
 
 AGENTS = tuple(ARM)
 
@@ -100,11 +102,11 @@ def test_td3_moves_policy_and_targets_at_every_second_update():
     agent, games = build("td3", target_weight=0.1)
     fill(agent, games, 30)
     networks = {name: copied(net.parameters()) for name, net in agent.networks.items()}
-    agent._updates(1)
+    agent.make_updates(1)
     for name in ("target_critic", "target_actor", "online_actor"):
         assert equal(agent.networks[name].parameters(), networks[name])
     assert not equal(agent.networks["online_critic"].parameters(), networks["online_critic"])
-    agent._updates(1)
+    agent.make_updates(1)
     for part in ("critic", "actor"):
         for old, online, target in zip(
             networks[f"target_{part}"],
@@ -144,7 +146,7 @@ def test_td3s_target_is_the_lower_critic_of_the_noisy_next_action(monkeypatch):
         expected += ((q[0, row] - target) ** 2 + (q[1, row] - target) ** 2) / 16
     agent.replay_stream.bit_generator.state = stream
     agent.policy_stream.set_state(policy)
-    agent._updates(1)
+    agent.make_updates(1)
     assert agent.take_metrics()["loss"] == pytest.approx(expected.item(), rel=1e-4)
     assert batch.terminated.any()
 
@@ -155,7 +157,7 @@ def test_xqcs_target_averages_parameters_and_moments_only_where_they_are_read(ar
     fill(agent, games, 30)
     target, online = agent.critics["target"], agent.critics["online"]
     parameters, moments = copied(target.parameters()), copied(target.buffers())
-    agent._updates(1)
+    agent.make_updates(1)
     for old, new, now in zip(parameters, online.parameters(), target.parameters(), strict=True):
         torch.testing.assert_close(now, 0.9 * old + 0.1 * new)
     assert equal(target.buffers(), moments) is not follow
@@ -181,15 +183,15 @@ def test_xqcs_policy_waits_and_its_learning_rate_falls_to_a_tenth():
     agent, games = build("xqc", total_decisions=60)
     fill(agent, games, 20)
     before = copied(agent.actors["online"].parameters())
-    agent._updates(1)
-    agent._updates(1)
+    agent.make_updates(1)
+    agent.make_updates(1)
     assert equal(agent.actors["online"].parameters(), before)
-    agent._updates(1)
+    agent.make_updates(1)
     assert not equal(agent.actors["online"].parameters(), before)
     assert agent.learning_rate == pytest.approx(3e-4 * (1 - 0.9 * 3 / 40))
     agent.updates = 40
     assert agent.learning_rate == pytest.approx(3e-5)
-    agent._updates(1)
+    agent.make_updates(1)
     assert agent.optimizers["critic"].learning_rate == pytest.approx(3e-5)
 
 
@@ -214,8 +216,8 @@ def test_xqcs_target_is_the_whole_distribution_of_the_lower_critic():
     agent._descend = lambda name, loss, rate: loss.backward()
     agent.replay.reward[:] = 0
     agent.replay.terminated[:] = False
-    agent.settings = type(agent.settings)(**(vars(agent.settings) | {"gamma": 1.0}))
-    agent._updates(1)
+    agent.settings = replace(agent.settings, gamma=1.0)
+    agent.make_updates(1)
     # The gradient of cross-entropy at equal logits is 1/21 minus the target.
     target = 1 / 21 - high.grad
     assert target[0, 5].item() == pytest.approx(1, abs=1e-4)
@@ -223,7 +225,7 @@ def test_xqcs_target_is_the_whole_distribution_of_the_lower_critic():
 
 
 @pytest.mark.parametrize(
-    ("config", "words"),
+    ("changes", "words"),
     [
         ({"temperature": 0.0}, "temperature is 0.0, but must be above 0"),
         ({"gamma": 1.5}, "gamma is 1.5, but must be between 0 and 1"),
@@ -237,29 +239,28 @@ def test_xqcs_target_is_the_whole_distribution_of_the_lower_critic():
         ({"bn_epsilon": 0.0}, "above 0"),
     ],
 )
-def test_settings_out_of_bounds_are_refused(config, words):
+def test_settings_out_of_bounds_are_refused(changes, words):
     with pytest.raises(UsageError, match=words):
-        build("xqc", **config)
+        build("xqc", **changes)
 
 
-def with_role(name, role, **changes):
-    declared = preset(name)
-    fields = vars(getattr(declared, role)) | changes
-    return type(declared)(**(vars(declared) | {role: type(declared.predict)(**fields)}))
+def with_role(role, **changes):
+    declared = xqc_protocol()
+    return replace(declared, **{role: replace(getattr(declared, role), **changes)})
 
 
 @pytest.mark.parametrize(
     ("agent", "protocol", "words"),
     [
-        ("xqc", with_role("xqc/joined", "improve", update=None), "give improve an update"),
-        ("xqc", with_role("xqc/joined", "bootstrap_actor", params="target"), "only bootstrap"),
-        ("xqc", with_role("xqc/joined", "improve", params="target"), "must be online"),
-        ("xqc", with_role("xqc/joined", "improve", population="joined"), "offers replay-obs"),
-        ("xqc", with_role("xqc/joined", "act", statistics="batch"), "one row"),
-        ("xqc", preset("td3/none"), "has BatchNorm"),
-        ("xqc", preset("c51/batch"), "declare its forward"),
-        ("td3", preset("xqc/joined"), "offers replay-obs"),
-        ("td3", preset("xqc/separate"), "no BatchNorm"),
+        ("xqc", with_role("improve", update=None), "give improve an update"),
+        ("xqc", with_role("bootstrap_actor", params="target"), "only bootstrap"),
+        ("xqc", with_role("improve", params="target"), "must be online"),
+        ("xqc", with_role("improve", population="joined"), "offers replay-obs"),
+        ("xqc", with_role("act", statistics="batch"), "one row"),
+        ("xqc", protocol_without_batchnorm(), "has BatchNorm"),
+        ("xqc", q_learning_protocol(), "declare its forward"),
+        ("td3", xqc_protocol(), "offers replay-obs"),
+        ("td3", xqc_protocol(joined=False), "no BatchNorm"),
     ],
 )
 def test_protocols_without_a_meaning_are_refused(agent, protocol, words):
@@ -267,27 +268,23 @@ def test_protocols_without_a_meaning_are_refused(agent, protocol, words):
         build(agent, protocol=protocol)
 
 
-@pytest.mark.parametrize("make", [td3_config, xqc_config, mrq_config])
-def test_an_unknown_arm_is_refused(make):
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_unknown_arm_is_refused(name):
     with pytest.raises(UsageError, match="choose one of"):
-        make("bn", "atari")
+        settings_of(name, "bn", "atari")
 
 
 @pytest.mark.parametrize("arm", XQC_ARMS)
 @pytest.mark.parametrize("family", ["atari", "minatar", "probe"])
 def test_every_arm_of_xqc_is_valid(arm, family):
-    xqc_config(arm, family).validate(evaluation_rows=10)
+    settings_of("xqc", arm, family).validate(evaluation_rows=10)
 
 
 def test_the_studys_atari_hyperparameters():
-    td3, xqc, mrq = (
-        td3_config("none", "atari"),
-        xqc_config("bn-joined", "atari"),
-        mrq_config("ln", "atari"),
-    )
-    for config in (td3, xqc, mrq):
-        assert (config.batch_size, config.gamma, config.replay_capacity) == (256, 0.99, 1_000_000)
-        assert (config.temperature, config.exploration_noise, config.target_noise) == (10, 0.1, 0.1)
+    td3, xqc, mrq = (settings_of(name, ARM[name], "atari") for name in ("td3", "xqc", "mrq"))
+    for each in (td3, xqc, mrq):
+        assert (each.batch_size, each.gamma, each.replay_capacity) == (256, 0.99, 1_000_000)
+        assert (each.temperature, each.exploration_noise, each.target_noise) == (10, 0.1, 0.1)
     assert [c.target_noise_clip for c in (td3, xqc, mrq)] == [0.25, 0.25, 0.15]
     assert [c.learning_starts_decisions for c in (td3, xqc, mrq)] == [10_000, 5_000, 10_000]
     assert [c.updates_per_decision for c in (td3, xqc, mrq)] == [1, 2, 1]

@@ -4,26 +4,28 @@ import numpy as np
 import pytest
 import torch
 
-from bnmodes.agents.c51 import C51
-from bnmodes.agents.c51 import C51_ARMS, c51_config
+from bnmodes.agents.c51 import ARMS, C51Agent
 from bnmodes.envs.probe import PROBES
 from bnmodes.envs.registry import make_env
 from bnmodes.errors import UsageError
 from bnmodes.networks.value import NormSettings
 from bnmodes.protocol import RUNNING
+from helpers.settings import settings_of
 
 
 def build(
     arm="bn-batch", env="minatar/breakout", total_decisions=1000, seed=0, alpha=0.01, **changes
 ):
     changes = {"replay_capacity": 5000, "learning_starts_decisions": 20} | changes
-    config = replace(c51_config(arm, "minatar", alpha), **changes)
-    games = make_env(env, config.num_envs, seed=seed)
-    agent = C51(config, games.spec, seed=seed, total_decisions=total_decisions)
+    if arm == "bn-tracked":
+        changes |= {"protocol.bootstrap.track": alpha}
+    settings = settings_of("c51", arm, **changes)
+    games = make_env(env, settings.num_envs, seed=seed)
+    agent = C51Agent(settings, games.spec, seed=seed, total_decisions=total_decisions)
     return agent, games
 
 
-def play(agent: C51, games, decisions: int) -> None:
+def play(agent: C51Agent, games, decisions: int) -> None:
     obs = games.reset()
     agent.begin(obs)
     for _ in range(decisions // games.num_envs):
@@ -81,7 +83,7 @@ def test_tracking_moves_moments_towards_the_next_observations_by_alpha():
     x = agent.replay.sample(64, agent.replay_stream).next_obs
     first_layer = agent.networks["target"].linears[0](x.float())
     agent.replay_stream.bit_generator.state = state
-    agent._updates(1)
+    agent.make_updates(1)
     torch.testing.assert_close(
         agent.networks["target"].norms[0].mean, 0.5 * first_layer.mean((0, 2, 3))
     )
@@ -136,7 +138,7 @@ def test_the_optimizer_steps_with_the_scheduled_learning_rate():
     agent, games = build("bn-wn", total_decisions=60, updates_per_decision=1.0)
     play(agent, games, decisions=40)
     before_last = 2.5e-4 * (1 - 19 / 40)
-    assert agent.optimizer.learning_rate == pytest.approx(before_last)
+    assert agent.optimizers["value"].learning_rate == pytest.approx(before_last)
 
 
 def test_projected_arms_stay_on_the_sphere_and_others_leave_it():
@@ -233,28 +235,24 @@ def test_metrics_are_means_over_the_updates():
 )
 def test_settings_out_of_bounds_are_refused(changes, words):
     with pytest.raises(UsageError, match=words):
-        replace(c51_config("none", "minatar"), **changes).validate(evaluation_rows=10)
+        settings_of("c51", "none", **changes).validate(evaluation_rows=10)
 
 
 def test_an_unknown_arm_is_refused():
     with pytest.raises(UsageError, match=r"choose one of none, ln"):
-        c51_config("bn", "atari")
+        settings_of("c51", "bn", "atari")
 
 
 def test_the_papers_atari_hyperparameters():
-    config = c51_config("none", "atari")
-    assert (config.torso, config.replay_capacity, config.batch_size) == ("nature", 1_000_000, 32)
-    assert (config.learning_starts_decisions, config.target_period_decisions) == (20_000, 10_000)
-    assert (config.learning_rate, config.adam_epsilon, config.gamma) == (2.5e-4, 0.01 / 32, 0.99)
-    assert (config.atoms, config.v_min, config.v_max) == (51, -10, 10)
-    assert (config.epsilon_start, config.epsilon_end, config.epsilon_decay_fraction) == (
-        1,
-        0.01,
-        0.1,
-    )
-    assert config.updates_per_decision == 0.25
+    ours = settings_of("c51", "none", "atari")
+    assert (ours.torso, ours.replay_capacity, ours.batch_size) == ("nature", 1_000_000, 32)
+    assert (ours.learning_starts_decisions, ours.target_period_decisions) == (20_000, 10_000)
+    assert (ours.learning_rate, ours.adam_epsilon, ours.gamma) == (2.5e-4, 0.01 / 32, 0.99)
+    assert (ours.atoms, ours.v_min, ours.v_max) == (51, -10, 10)
+    assert (ours.epsilon_start, ours.epsilon_end, ours.epsilon_decay_fraction) == (1, 0.01, 0.1)
+    assert ours.updates_per_decision == 0.25
     assert {
-        arm: c51_config(arm, "atari").learning_rate_schedule for arm in C51_ARMS if "wn" in arm
+        arm: settings_of("c51", arm, "atari").learning_rate_schedule for arm in ARMS if "wn" in arm
     } == {
         "ln-wn": "linear",
         "bn-wn": "linear",
@@ -273,7 +271,7 @@ LEARNING = {
 }
 
 
-BOOTSTRAPPING = [(probe, arm) for probe in ("chain", "truncation") for arm in C51_ARMS]
+BOOTSTRAPPING = [(probe, arm) for probe in ("chain", "truncation") for arm in ARMS]
 ONE_STEP = [(probe, arm) for probe in ("bandit", "terminal-reward") for arm in ("none", "bn-batch")]
 
 
@@ -284,5 +282,5 @@ def test_learned_values_are_right_on_the_probes(probe, arm):
     play(agent, games, decisions=1000)
     observations, true_q = PROBES[probe].true_values(gamma=0.9)
     with torch.no_grad():
-        q = agent._q_values(agent._forward("evaluate", torch.from_numpy(observations)))
+        q = agent.q_values(agent.forward("evaluate", torch.from_numpy(observations)))
     np.testing.assert_allclose(q.numpy(), true_q, atol=0.25)

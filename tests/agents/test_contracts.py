@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from bnmodes.agents.c51 import C51
-from bnmodes.agents.c51 import c51_config
+from bnmodes.agents.c51 import C51Agent
 from bnmodes.envs.contract import EnvSpec
 from bnmodes.errors import UsageError
 from bnmodes.protocol import Mode, Protocol
+from helpers.settings import settings_of
 
 SPECS = {
     "nature": EnvSpec("fake", 4, (1, 84, 84), 4, 1 / 255, 4, True),
@@ -27,10 +27,10 @@ POSSIBLE = [
 ]
 
 
-def agent_with(torso: str, protocol: Protocol, arm: str = "bn-batch") -> C51:
-    config = c51_config(arm, "atari")
-    config = replace(config, torso=torso, protocol=protocol, replay_capacity=10)
-    agent = C51(config, SPECS[torso], seed=0, total_decisions=100)
+def agent_with(torso: str, protocol: Protocol, arm: str = "bn-batch") -> C51Agent:
+    changes = {"torso": torso, "protocol": protocol, "replay_capacity": 10}
+    settings = settings_of("c51", arm, "atari", **changes)
+    agent = C51Agent(settings, SPECS[torso], seed=0, total_decisions=100)
     with torch.no_grad():  # moments and parameters that no two networks share
         for shift, network in enumerate(agent.networks.values()):
             for tensor in network.state_dict().values():
@@ -55,7 +55,7 @@ def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
 
 def observe(torso: str, role: str, mode: Mode, arm: str = "bn-batch") -> dict[str, bool]:
     """Each question is put to a new agent, because asking may write."""
-    base = c51_config(arm, "atari").protocol
+    base = settings_of("c51", arm, "atari").protocol
     forward = replace(
         getattr(base, role), statistics=mode.statistics, track=mode.track, update=mode.update
     )
@@ -68,7 +68,7 @@ def observe(torso: str, role: str, mode: Mode, arm: str = "bn-batch") -> dict[st
         agent = agent_with(torso, protocol, arm)
         change(agent)
         before = {name: stored(network) for name, network in agent.networks.items()}
-        y = agent._forward(role, x).detach()[0]
+        y = agent.forward(role, x).detach()[0]
         after = {name: stored(network) for name, network in agent.networks.items()}
         return y, before, after
 

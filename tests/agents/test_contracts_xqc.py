@@ -1,22 +1,20 @@
-"""What the forwards of a critic and a policy with BatchNorm really do, for each preset."""
-
-from dataclasses import replace
+"""What the forwards of a critic and a policy with BatchNorm really do, for each arm."""
 
 import numpy as np
 import pytest
 import torch
 
-from bnmodes.agents.agent import forward_as
-from bnmodes.agents.xqc import XQC
-from bnmodes.agents.xqc_config import xqc_config
+from bnmodes.agents.shared import forward_as
+from bnmodes.agents.xqc import XQCAgent
 from bnmodes.envs.contract import EnvSpec
 from bnmodes.protocol import Protocol
+from helpers.settings import settings_of
 
 SPEC = EnvSpec("fake", 3, (4, 10, 10), 1, 1.0, 1, True)
 ARMS = ("bn-joined", "bn-separate", "bn-running", "crossq")
 CRITIC_ROLES = ("predict", "bootstrap", "improve_critic")
 POLICY_ROLES = ("act", "evaluate", "improve", "bootstrap_actor")
-PRESETS = {
+DECLARED = {
     "bn-joined": {"predict": "batch", "bootstrap": "batch", "joined": True},
     "bn-separate": {"predict": "batch", "bootstrap": "batch", "joined": False},
     "bn-running": {"predict": "batch", "bootstrap": "running", "joined": False},
@@ -24,9 +22,15 @@ PRESETS = {
 }
 
 
-def make_agent(arm: str, **changes) -> XQC:
-    config = replace(xqc_config(arm, "minatar", 0.5), replay_capacity=100, **changes)
-    agent = XQC(config, SPEC, seed=0, total_decisions=100)
+def untouched_agent(arm: str, update: float, **changes) -> XQCAgent:
+    """`update` is the weight with which loss forwards write."""
+    weights = {f"protocol.{role}.update": update for role in ("predict", "improve")}
+    settings = settings_of("xqc", arm, **weights, replay_capacity=100, **changes)
+    return XQCAgent(settings, SPEC, seed=0, total_decisions=100)
+
+
+def make_agent(arm: str, **changes) -> XQCAgent:
+    agent = untouched_agent(arm, update=0.5, **changes)
     with torch.no_grad():  # moments and parameters that no two networks share
         for shift, network in enumerate(agent.networks.values()):
             for tensor in network.state_dict().values():
@@ -40,7 +44,7 @@ def state_actions(seed: int, rows: int = 6) -> tuple[torch.Tensor, torch.Tensor]
     return obs, torch.eye(3)[torch.from_numpy(rng.integers(3, size=rows))]
 
 
-def answer(agent: XQC, role: str, now, following) -> torch.Tensor:
+def answer(agent: XQCAgent, role: str, now, following) -> torch.Tensor:
     """Of the first row: what the role's network says."""
     protocol = agent.settings.protocol
     with torch.no_grad():
@@ -53,7 +57,7 @@ def answer(agent: XQC, role: str, now, following) -> torch.Tensor:
         return agent._logits(role, now[0])[0]
 
 
-def stored(agent: XQC) -> dict[str, list[torch.Tensor]]:
+def stored(agent: XQCAgent) -> dict[str, list[torch.Tensor]]:
     return {name: [b.clone() for b in net.buffers()] for name, net in agent.networks.items()}
 
 
@@ -91,11 +95,11 @@ def observe(arm: str, role: str) -> dict:
 
 
 def promised(arm: str, role: str) -> dict:
-    preset, reads, writes = PRESETS[arm], set(), set()
+    declared, reads, writes = DECLARED[arm], set(), set()
     bootstrap = "online_critic" if arm == "crossq" else "target_critic"
     if role == "predict":
         writes = {"online_critic"}
-    if role == "bootstrap" and preset["bootstrap"] == "running":
+    if role == "bootstrap" and declared["bootstrap"] == "running":
         reads = {bootstrap}
     if role == "improve":
         writes = {"online_actor"}
@@ -106,14 +110,14 @@ def promised(arm: str, role: str) -> dict:
     return {
         "reads": reads,
         "writes": writes,
-        "batch-mates": role == "improve" or preset.get(role) == "batch",
-        "other half": role in ("predict", "bootstrap") and preset["joined"],
+        "batch-mates": role == "improve" or declared.get(role) == "batch",
+        "other half": role in ("predict", "bootstrap") and declared["joined"],
     }
 
 
 @pytest.mark.parametrize("arm", ARMS)
 @pytest.mark.parametrize("role", CRITIC_ROLES + POLICY_ROLES)
-def test_a_forward_does_what_its_preset_declares(arm, role):
+def test_a_forward_does_what_its_arm_declares(arm, role):
     assert observe(arm, role) == promised(arm, role)
 
 
@@ -122,7 +126,7 @@ def test_one_update_makes_the_declared_forwards_and_no_other(arm, monkeypatch):
     agent = make_agent(arm, batch_size=8, policy_delay=1)
     fill(agent)
     calls = record_calls(agent, monkeypatch)
-    agent._updates(1)
+    agent.make_updates(1)
     obs = state_actions(1, rows=4)[0].numpy()
     agent.decisions = 10**6
     agent.act(obs[:1])
@@ -130,7 +134,7 @@ def test_one_update_makes_the_declared_forwards_and_no_other(arm, monkeypatch):
     assert calls == declared_calls(agent.settings.protocol, batch=8)
 
 
-def fill(agent: XQC) -> None:
+def fill(agent: XQCAgent) -> None:
     from bnmodes.envs.contract import Step
 
     obs = state_actions(0, rows=1)[0].numpy()
@@ -141,7 +145,7 @@ def fill(agent: XQC) -> None:
         agent.observe(np.array([seed % 3]), Step(obs, obs, np.ones(1, np.float32), no, no))
 
 
-def record_calls(agent: XQC, monkeypatch) -> list[tuple]:
+def record_calls(agent: XQCAgent, monkeypatch) -> list[tuple]:
     calls = []
 
     def recorded(name, run):
@@ -184,8 +188,7 @@ def test_joined_moments_are_those_of_exactly_both_halves():
         ("bn-joined", torch.cat([now[0], following[0]]), torch.cat([now[1], following[1]])),
         ("bn-separate", *now),
     ):
-        config = replace(xqc_config(arm, "minatar", 1.0), replay_capacity=100)
-        agent = XQC(config, SPEC, seed=0, total_decisions=100)
+        agent = untouched_agent(arm, update=1.0)
         with torch.no_grad():
             agent._critic("predict", now, following)
             convolved = agent.encoders["online"].linears[0](obs.float())

@@ -32,8 +32,9 @@ needs_compiler = pytest.mark.skipif(not has_compiler(), reason="no g++ for torch
 @each_agent
 def test_compiled_equals_eager_and_is_compiled_once(name, arm):
     """In a process without the checks of types in tests, which cannot be compiled."""
-    script = Path(__file__).parents[1] / "compiled_beside_eager.py"
-    done = subprocess.run([sys.executable, script, name, arm], capture_output=True, text=True)
+    command = [sys.executable, "-m", "helpers.compiled_beside_eager", name, arm]
+    tests = Path(__file__).parents[1]
+    done = subprocess.run(command, cwd=tests, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
@@ -42,9 +43,9 @@ def test_updates_drawn_in_one_go_are_the_same_bit_for_bit(name):
     together, apart = (build(name, dict(ARMS)[name]) for _ in range(2))
     for agent, games in (together, apart):
         fill(agent, games)
-    together[0]._updates(5)
+    together[0].make_updates(5)
     for _ in range(5):
-        apart[0]._updates(1)
+        apart[0].make_updates(1)
     ours, theirs = (agent.state()["networks"] for agent, _ in (together, apart))
     for network, tensors in ours.items():
         for key, tensor in tensors.items():
@@ -143,7 +144,7 @@ def test_the_replays_two_memories_are_one_on_the_cpu():
     agents = [build("c51", "bn-batch", Execution(replay_memory=m)) for m in ("host", "device")]
     for agent, games in agents:
         fill(agent, games, decisions=150)
-        agent._updates(2)
+        agent.make_updates(2)
     host, device = (agent.state()["networks"]["online"] for agent, _ in agents)
     assert all(torch.equal(host[key], device[key]) for key in host)
 

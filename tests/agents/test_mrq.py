@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from bnmodes.agents.mrq import EACH_ROW_ALONE
 from bnmodes.learning.relaxed_actions import one_hot
+from bnmodes.protocol import Mode
 from helpers.actor_critic_agents import build, fill
+
+EACH_ROW_ALONE = Mode(statistics="none")
 
 
 def copied(network) -> list[torch.Tensor]:
@@ -24,21 +26,21 @@ def test_targets_are_copied_and_the_encoder_learns_in_bursts_only():
     embedding = agent.heads["online"].embedding
     begin = copied(encoder)
     critic_before = copied(agent.critics["online"])
-    agent._updates(1)
+    agent.make_updates(1)
     assert not same(encoder, begin)
     assert same(target, critic_before), "the copy comes before the burst"
     after_burst, embedded = copied(encoder), copied(embedding)
     target_before = copied(target)
     for _ in range(4):
         twins, actor = copied(agent.heads["online"].twins), copied(agent.actors["online"])
-        agent._updates(1)
+        agent.make_updates(1)
         assert same(encoder, after_burst), "no gradient of values or policy reaches it"
         assert same(embedding, embedded)
         assert same(target, target_before)
         assert not same(agent.heads["online"].twins, twins)
         assert not same(agent.actors["online"], actor)
     before_copy = copied(agent.critics["online"])
-    agent._updates(1)
+    agent.make_updates(1)
     assert not same(encoder, after_burst)
     assert same(target, before_copy)
 
@@ -46,12 +48,12 @@ def test_targets_are_copied_and_the_encoder_learns_in_bursts_only():
 def test_the_scale_of_the_target_values_is_the_one_they_were_learnt_in():
     agent, games = build("mrq", "probe/truncation", target_period_updates=2)
     fill(agent, games, 30)
-    agent._updates(1)
+    agent.make_updates(1)
     assert agent.reward_scale == agent.target_reward_scale == pytest.approx(0.5)
     agent.replay.reward[:30] = 2.0
-    agent._updates(1)
+    agent.make_updates(1)
     assert agent.reward_scale == 0.5
-    agent._updates(1)
+    agent.make_updates(1)
     assert (agent.reward_scale, agent.target_reward_scale) == (2.0, 0.5)
 
 
@@ -140,14 +142,14 @@ def test_priorities_follow_the_errors_of_what_was_learnt_from():
     agent._learn_model = lambda: None
     _, transition, _ = agent._sample(agent.settings.batch_size, 3, agent.replay_stream)
     agent.replay_stream.bit_generator.state = state
-    agent._updates(1)
+    agent.make_updates(1)
     values = agent.priorities.values[:60, 0]
     drawn = np.isin(np.arange(60), transition)
     np.testing.assert_allclose(values[drawn], 4.0)
     np.testing.assert_allclose(values[~drawn], 1.0)
 
 
-def test_a_rehearsal_does_an_encoder_update_with_every_update():
-    config = build("mrq")[0].settings
-    assert config.for_timing().target_period_updates == 1
-    assert config.for_timing().learning_starts_decisions == 0
+def test_what_is_timed_does_an_encoder_update_with_every_update():
+    timed = build("mrq")[0].settings.for_timing()
+    assert timed.target_period_updates == 1
+    assert timed.learning_starts_decisions == 0

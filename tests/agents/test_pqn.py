@@ -1,15 +1,13 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
-from bnmodes.agents.pqn import PQN
-from bnmodes.agents.pqn import PQN_ARMS, pqn_config
+from bnmodes.agents.pqn import ARMS, PQNAgent
 from bnmodes.envs.probe import PROBES
 from bnmodes.envs.registry import make_env
 from bnmodes.errors import UsageError
 from bnmodes.protocol import BATCH, RUNNING
+from helpers.settings import settings_of
 
 SMALL = {"num_envs": 6, "test_envs": 2, "rollout_steps": 8, "minibatches": 4}
 COMBINATIONS = {
@@ -23,13 +21,15 @@ COMBINATIONS = {
 def build(
     arm="bn-batch", env="minatar/breakout", total_decisions=2000, alpha=0.01, seed=0, **changes
 ):
-    config = replace(pqn_config(arm, "minatar", alpha), **(SMALL | changes))
-    config.validate(evaluation_rows=10)
-    games = make_env(env, config.env_rows, seed=0)
-    return PQN(config, games.spec, seed=0, total_decisions=total_decisions), games
+    if arm.startswith("bn"):
+        changes |= {"protocol.predict.update": alpha}
+    settings = settings_of("pqn", arm, **(SMALL | changes))
+    settings.validate(evaluation_rows=10)
+    games = make_env(env, settings.env_rows, seed=0)
+    return PQNAgent(settings, games.spec, seed=0, total_decisions=total_decisions), games
 
 
-def play(agent: PQN, games, steps: int, obs=None) -> np.ndarray:
+def play(agent: PQNAgent, games, steps: int, obs=None) -> np.ndarray:
     obs = games.reset() if obs is None else obs
     for _ in range(steps):
         actions = agent.act(obs)
@@ -40,7 +40,7 @@ def play(agent: PQN, games, steps: int, obs=None) -> np.ndarray:
     return obs
 
 
-def parameters(agent: PQN) -> list[torch.Tensor]:
+def parameters(agent: PQNAgent) -> list[torch.Tensor]:
     return [p.detach().clone() for p in agent.networks["online"].parameters()]
 
 
@@ -208,26 +208,26 @@ def test_the_gradient_is_clipped():
 
 
 def test_the_papers_hyperparameters():
-    config = pqn_config("bn-running", "atari")
-    assert (config.num_envs, config.test_envs, config.rollout_steps) == (128, 8, 32)
-    assert (config.minibatches, config.epochs, config.minibatch_size) == (32, 2, 128)
-    assert (config.learning_rate, config.gradient_clip) == (2.5e-4, 10.0)
-    assert (config.gamma, config.trace) == (0.99, 0.65)
-    assert (config.epsilon_start, config.epsilon_end, config.epsilon_decay_fraction) == (
+    settings = settings_of("pqn", "bn-running", "atari")
+    assert (settings.num_envs, settings.test_envs, settings.rollout_steps) == (128, 8, 32)
+    assert (settings.minibatches, settings.epochs, settings.minibatch_size) == (32, 2, 128)
+    assert (settings.learning_rate, settings.gradient_clip) == (2.5e-4, 10.0)
+    assert (settings.gamma, settings.trace) == (0.99, 0.65)
+    assert (settings.epsilon_start, settings.epsilon_end, settings.epsilon_decay_fraction) == (
         1,
         0.001,
         0.1,
     )
-    assert config.norm.bn_stored_variance == "biased"
-    assert config.protocol.predict.update == 0.01
-    assert (config.bins, config.v_min, config.v_max) == (51, -10, 20)
-    for arm in PQN_ARMS:
-        pqn_config(arm, "atari").validate(evaluation_rows=10)
+    assert settings.norm.bn_stored_variance == "biased"
+    assert settings.protocol.predict.update == 0.01
+    assert (settings.bins, settings.v_min, settings.v_max) == (51, -10, 20)
+    for arm in ARMS:
+        settings_of("pqn", arm, "atari").validate(evaluation_rows=10)
 
 
 def test_what_does_not_divide_is_refused():
     with pytest.raises(UsageError, match="does not divide into 5 minibatches"):
-        replace(pqn_config("ln", "atari"), minibatches=5).validate(evaluation_rows=10)
+        settings_of("pqn", "ln", "atari", minibatches=5).validate(evaluation_rows=10)
 
 
 PROBE_SETTINGS = {
@@ -266,7 +266,7 @@ def test_learned_values_are_right_on_the_probes(probe, arm, head):
 
 
 @torch.no_grad()
-def values_among_rollout(agent: PQN, observations: np.ndarray) -> np.ndarray:
+def values_among_rollout(agent: PQNAgent, observations: np.ndarray) -> np.ndarray:
     rows = torch.cat([torch.from_numpy(observations), agent.rollout["obs"].flatten(0, 1)])
     return agent._q_values(agent._forward("act", rows))[: len(observations)].numpy()
 

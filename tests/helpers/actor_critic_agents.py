@@ -1,13 +1,12 @@
 """Small actor-critics for tests."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from bnmodes.agents.actor_critic import ActorCritic
 from bnmodes.agents.registry import AGENTS
 from bnmodes.envs.contract import VectorEnv
 from bnmodes.envs.registry import env_family, make_env
+from helpers.settings import settings_of
 
 ARM = {"td3": "none", "xqc": "bn-joined", "mrq": "ln"}
 
@@ -25,12 +24,12 @@ SMALL = {
 
 def build(name: str, env="minatar/breakout", arm=None, total_decisions=1000, seed=0, **changes):
     """An agent and its games."""
-    settings = {"batch_size": 16, "replay_capacity": 2_000, "learning_starts_decisions": 20}
-    config = AGENTS[name].arm_config(arm or ARM[name], env_family(env))
-    config = replace(config, **(settings | SMALL[name] | changes))
-    config.validate(evaluation_rows=10)
-    games = make_env(env, config.num_envs, seed=seed)
-    return AGENTS[name].build(config, games.spec, seed, total_decisions), games
+    short = {"batch_size": 16, "replay_capacity": 2_000, "learning_starts_decisions": 20}
+    changes = short | SMALL[name] | changes
+    settings = settings_of(name, arm or ARM[name], env_family(env), **changes)
+    settings.validate(evaluation_rows=10)
+    games = make_env(env, settings.num_envs, seed=seed)
+    return AGENTS[name].build(settings, games.spec, seed, total_decisions), games
 
 
 def play(agent: ActorCritic, games: VectorEnv, decisions: int) -> None:

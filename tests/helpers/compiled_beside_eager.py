@@ -2,11 +2,11 @@
 
 And what was compiled must be of a kind that an accelerator can capture.
 
-python tests/compiled_beside_eager.py AGENT ARM
+cd tests && python -m helpers.compiled_beside_eager AGENT ARM
 """
 
 import sys
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from bnmodes.envs.registry import make_env
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.learning.optimizer import Optimizer
 from helpers.actor_critic_agents import SMALL
+from helpers.settings import settings_of
 
 REPLAY = {"batch_size": 16, "replay_capacity": 100, "learning_starts_decisions": 0}
 SETTINGS = {
@@ -33,13 +34,12 @@ LEARNING_RATE = 1e-6
 
 
 def build(name: str, arm: str, execution: Execution = PLAIN, **changes):
-    config = AGENTS[name].arm_config(arm, "minatar")
     if arm == "crossq-renorm":
         changes |= {"renorm_warmup_updates": 2}
-    config = replace(config, **(SETTINGS[name] | changes))
-    config.validate(evaluation_rows=10)
-    games = make_env("minatar/breakout", config.env_rows, seed=0)
-    return AGENTS[name].build(config, games.spec, 0, 1000, execution), games
+    settings = settings_of(name, arm, **(SETTINGS[name] | changes))
+    settings.validate(evaluation_rows=10)
+    games = make_env("minatar/breakout", settings.env_rows, seed=0)
+    return AGENTS[name].build(settings, games.spec, 0, 1000, execution), games
 
 
 def fill(agent, games, decisions=40) -> None:
@@ -60,7 +60,7 @@ def learn(agent, updates=1) -> None:
         agent.step = agent.settings.rollout_steps  # the same rollout again
         agent.learn()
     else:
-        agent._updates(updates)
+        agent.make_updates(updates)
 
 
 def optimizers(agent) -> list[Optimizer]:
@@ -133,8 +133,8 @@ def capturable(graph: torch.fx.GraphModule, inputs: list, **settings):
 
 def compare(name: str, arm: str) -> None:
     """Each update from the same weights: errors of floats must not add up over updates."""
-    config = AGENTS[name].arm_config(arm, "minatar")
-    rates = {f.name: LEARNING_RATE for f in fields(config) if f.name.endswith("learning_rate")}
+    names = [field.name for field in fields(AGENTS[name].settings)]
+    rates = {each: LEARNING_RATE for each in names if each.endswith("learning_rate")}
     agents = [build(name, arm, Execution(compile=c), **rates) for c in (False, True)]
     for agent, games in agents:
         fill(agent, games)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bnmodes.agents.pqn import pqn_config
 from bnmodes.runs.loop import train
 from bnmodes.runs.spec import EvaluationSettings
 from helpers.run_specs import make_pqn_spec, make_spec
+from helpers.settings import settings_of
 
 
 def test_c51_beats_the_random_policy_on_minatar_breakout(tmp_path):
@@ -33,7 +33,7 @@ def test_c51_beats_the_random_policy_on_minatar_breakout(tmp_path):
 def test_pqn_beats_the_random_policy_on_minatar_breakout(arm, tmp_path):
     spec = replace(
         make_pqn_spec(arm=arm, total_decisions=60_000),
-        config=replace(pqn_config(arm, "minatar"), learning_rate=1e-3, epsilon_decay_fraction=0.2),
+        settings=settings_of("pqn", arm, learning_rate=1e-3, epsilon_decay_fraction=0.2),
         record_every_decisions=6_000,
         evaluation=EvaluationSettings(every_decisions=60_000, episodes=3, test_bins=10),
     )

@@ -1,14 +1,11 @@
 """Short real runs of the actor-critics that must beat the random policy clearly: minutes each."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from helpers.actor_critic_agents import ARM
-from bnmodes.agents.registry import AGENTS
 from bnmodes.runs.loop import train
-from bnmodes.runs.spec import EvaluationSettings, RunSpec
+from bnmodes.runs.spec import EvaluationSettings, make_spec
+from helpers.actor_critic_agents import ARM
 
 FASTER = {
     "td3": {},
@@ -43,16 +40,14 @@ def test_an_actor_critic_beats_the_random_policy_on_minatar_breakout(
     agent, decisions, least, tmp_path
 ):
     """The random policy averages 0.4 bricks a game, and hardly ever 0.6 over 50 games."""
-    config = AGENTS[agent].arm_config(ARM[agent], "minatar")
-    spec = RunSpec(
-        agent=agent,
-        env="minatar/breakout",
-        arm=ARM[agent],
-        seed=0,
+    spec = make_spec(
+        agent,
+        "minatar/breakout",
+        ARM[agent],
+        changes=FASTER[agent] | {"learning_starts_decisions": 500},
         total_decisions=decisions,
         record_every_decisions=500,
         evaluation=EvaluationSettings(every_decisions=decisions, episodes=50),
-        config=replace(config, **FASTER[agent], learning_starts_decisions=500),
     )
     rows = train(spec, tmp_path).metrics()
     assert next(row for row in rows if row["kind"] == "train")["return"] < 0.6

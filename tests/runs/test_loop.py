@@ -270,7 +270,8 @@ def test_a_checkpoint_of_a_run_has_everything_its_next_step_depends_on(tmp_path,
         train(make_spec(), tmp_path)
     state = checkpoint.load(tmp_path).tree
     assert state["agent"].keys() >= {
-        "networks", "optimizer", "replay", "action_stream", "replay_stream", "decisions", "updates",
+        "networks", "optimizers", "replay", "action_stream", "replay_stream", "decisions",
+        "updates",
     }  # fmt: skip
     for network in state["agent"]["networks"].values():
         assert any(name.endswith("variance") for name in network)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bnmodes.agents.c51 import C51
+from bnmodes.agents.c51 import C51Agent
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import Stopped, train
 from helpers.run_specs import make_spec
@@ -48,8 +48,8 @@ def test_pong_reports_raw_returns_and_a_resumed_run_records_its_new_game(
 ):
     spec = atari_spec("Pong")
     begun = []
-    begin = C51.begin
-    monkeypatch.setattr(C51, "begin", lambda self, obs: (begun.append(obs), begin(self, obs)))
+    begin = C51Agent.begin
+    monkeypatch.setattr(C51Agent, "begin", lambda self, obs: (begun.append(obs), begin(self, obs)))
     stop_at(1_500)
     with pytest.raises(Stopped):
         train(spec, tmp_path)

@@ -57,7 +57,7 @@ def test_a_run_resumed_between_two_updates_measures_the_same(name, tmp_path, sto
     """Before its next update a resumed agent has no gradient, but what its optimizer remembers."""
     spec = replace(SPECS[name], total_decisions=240, diagnostics=DiagnosticsSettings(points=8))
     if not name.startswith("pqn"):
-        spec = replace(spec, config=replace(spec.settings, updates_per_decision=0.05))
+        spec = replace(spec, settings=replace(spec.settings, updates_per_decision=0.05))
     whole = rows_of(train(spec, tmp_path / "whole"), True)
     for decision in (144, 204):  # measured at 150 and 210, before the next update
         stop_at(decision)

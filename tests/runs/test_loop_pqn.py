@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from bnmodes.agents.pqn import pqn_config
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import Stopped, train
 from bnmodes.runs.spec import DiagnosticsSettings, EvaluationSettings
 from helpers.run_specs import make_pqn_spec
+from helpers.settings import settings_of
 
 
 @pytest.mark.parametrize("arm", ["bn-running", "bn-batch"])
@@ -57,7 +57,7 @@ def test_no_return_is_made_up_where_no_test_game_ended(tmp_path):
 def test_the_full_atari_setting_runs_one_rollout_and_update(tmp_path):
     spec = replace(
         make_pqn_spec("atari/Pong", "bn-batch", total_decisions=128 * 32),
-        config=pqn_config("bn-batch", "atari"),
+        settings=settings_of("pqn", "bn-batch", "atari"),
         record_every_decisions=128 * 32,
         evaluation=EvaluationSettings(every_decisions=128 * 32, episodes=2, epsilon=1.0),
         diagnostics=DiagnosticsSettings(points=1),

@@ -147,7 +147,8 @@ class AgentKind:
     """As the command line says it, e.g. "c51"."""
     summary: str
     """One line for `--help`."""
-    settings: type[Settings]
+    settings: type
+    """A frozen dataclass that keeps the contract `Settings`, with a default for each field."""
     arms: Mapping[str, Mapping[str, Any]]
     """By the arm's name, the fields of the settings that make it this arm."""
     default_arm: str

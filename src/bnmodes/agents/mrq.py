@@ -15,7 +15,7 @@ updates send no gradient into it. One of them:
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -91,7 +91,7 @@ class MRQSettings(ActorCriticSettings):
     def memory_bytes(self, env: EnvSpec) -> int:
         return super().memory_bytes(env) + 4 * self.replay_capacity
 
-    def for_timing(self) -> Self:
+    def for_timing(self) -> "MRQSettings":
         """With one encoder update at each update, instead of all of them at once."""
         return replace(super().for_timing(), target_period_updates=1)
 

@@ -13,7 +13,7 @@ Value-Based Reinforcement Learning". One update:
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -118,7 +118,7 @@ class PQNSettings(ValueRange, AgentSettings):
         """Of the rollout: observations and next observations."""
         return 2 * self.num_envs * self.rollout_steps * math.prod(env.obs_shape)
 
-    def for_timing(self) -> Self:
+    def for_timing(self) -> "PQNSettings":
         """As many minibatches of the same size for each decision, in rollouts of one step."""
         minibatches = max(1, self.num_envs // self.minibatch_size)
         return replace(self, rollout_steps=1, minibatches=minibatches)

@@ -174,7 +174,7 @@ class QLearner(ValueAgent, ReplayAgent):
 
     def take_metrics(self) -> dict[str, float]:
         now = {"epsilon": self.epsilon, "learning_rate": self.learning_rate}
-        return super().take_metrics() | now
+        return self.means.take() | now | {"updates": float(self.updates)}
 
     def diagnose(self, obs: Observations, rng: np.random.Generator) -> Row:
         optimizer, head = self.optimizers["value"], self.networks["online"].head

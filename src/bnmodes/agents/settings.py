@@ -1,7 +1,6 @@
 """Base classes of agents' settings: of all agents, of those with a replay, of actor-critics."""
 
 from dataclasses import dataclass, replace
-from typing import Self
 
 from bnmodes.bounds import Count, Fraction, NotNegative, Positive, Whole, check_bounds
 from bnmodes.envs.contract import EnvSpec
@@ -30,7 +29,7 @@ class AgentSettings:
     def memory_bytes(self, env: EnvSpec) -> int:
         return 0
 
-    def for_timing(self) -> Self:
+    def for_timing(self) -> "AgentSettings":
         return self
 
     def notes(self) -> list[str]:
@@ -62,7 +61,7 @@ class ReplaySettings(AgentSettings):
     def memory_bytes(self, env: EnvSpec) -> int:
         return Replay(env, self.num_envs, self.replay_capacity).nbytes
 
-    def for_timing(self) -> Self:
+    def for_timing(self) -> "ReplaySettings":
         return replace(self, replay_capacity=1_000, learning_starts_decisions=0)
 
     def warnings(self, total_decisions: int) -> list[str]:

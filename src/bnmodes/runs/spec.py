@@ -61,9 +61,10 @@ class RunSpec:
     diagnostics: DiagnosticsSettings = DiagnosticsSettings()
 
     def validate(self) -> None:
-        for part in (self, self.evaluation, self.diagnostics):
-            check_bounds(part)
+        check_bounds(self.evaluation, "evaluation.")
+        check_bounds(self.diagnostics, "diagnostics.")
         self.settings.validate(self.evaluation.episodes)
+        check_bounds(self)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -93,13 +94,17 @@ def make_spec(
     arm = arm or kind.default_arm
     settings = arm_settings(agent, arm, suite, changes)
     defaults = kind.suite_defaults(suite)
+    if total_decisions is None:
+        total_decisions = defaults.total_decisions
+    if record_every_decisions is None:
+        record_every_decisions = defaults.record_every_decisions
     return RunSpec(
         agent=agent,
         env=canonical_name(env),
         arm=arm_label(agent, arm, suite, settings),
         seed=seed,
-        total_decisions=total_decisions or defaults.total_decisions,
-        record_every_decisions=record_every_decisions or defaults.record_every_decisions,
+        total_decisions=total_decisions,
+        record_every_decisions=record_every_decisions,
         evaluation=evaluation
         or EvaluationSettings(
             defaults.evaluate_every_decisions, epsilon=defaults.evaluation_epsilon
