@@ -1,13 +1,16 @@
-"""What TD3, XQC and MR.Q share: settings, protocols, twin critics, a policy on the critic's
-features, and the agent around the updates.
+"""What TD3, XQC and MR.Q share: twin critics, a policy on the critic's features, the forward of
+each role, and the agent around the updates.
 
 The policy is a Gumbel-Softmax one (Jang, Gu, Poole: "Categorical Reparameterization with
 Gumbel-Softmax", ICLR 2017, arXiv:1611.01144): its relaxed action is differentiable, and the action
 that is executed or bootstrapped from is the one-hot vector of its largest entry after noise.
 """
 
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,13 +18,24 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bnmodes.agents.actor_critic_diagnostics import diagnose
-from bnmodes.agents.actor_critic_roles import Transitions, UpdateRows
 from bnmodes.agents.replay_agent import ReplayAgent
-from bnmodes.agents.settings import ReplaySettings
+from bnmodes.agents.settings import ActorCriticSettings
 from bnmodes.agents.shared import forward_as
-from bnmodes.bounds import Count, NotNegative, Positive, Whole
-from bnmodes.diagnostics import Row
+from bnmodes.diagnostics import (
+    ActionLogits,
+    RoleForward,
+    Row,
+    Transitions,
+    ValuesOfRows,
+    halves_mismatch,
+    mean_best_q,
+    measure_layers,
+    measure_roles,
+    newest_acting_batches,
+    passes,
+    rounded,
+    samples_needed,
+)
 from bnmodes.envs.contract import EnvSpec
 from bnmodes.execution import Execution
 from bnmodes.learning.optimizer import Optimizer
@@ -32,107 +46,55 @@ from bnmodes.learning.relaxed_actions import (
     noisy_action,
     one_hot,
 )
-from bnmodes.networks.actor_critic import Critic
+from bnmodes.networks.actor_critic import Critic, DenseNetwork, Policy, StateAction
 from bnmodes.norm.layers import ModedModule
-from bnmodes.protocol import AgentCapabilities, Forward, Mode, Params, Protocol, Role
+from bnmodes.protocol import BATCH, Forward, Mode, Params, Protocol, Role
 from bnmodes.streams import torch_stream
-
-
-@dataclass(frozen=True)
-class ActorCriticSettings(ReplaySettings):
-    """The settings that TD3, XQC and MR.Q share; the defaults are the study's for Atari."""
-
-    batch_size: Count = 256
-    """Transitions in a minibatch (number)."""
-    learning_starts_decisions: Whole = 10_000
-    """Decisions taken at random before the first update."""
-    temperature: Positive = 10.0
-    """Of the Gumbel-Softmax policy: the higher, the nearer its actions are to uniform."""
-    exploration_noise: NotNegative = 0.1
-    """Standard deviation of the noise on a relaxed action that is played."""
-    target_noise: NotNegative = 0.1
-    """Standard deviation of the noise on a relaxed action that is bootstrapped from."""
-    target_noise_clip: NotNegative = 0.25
-    """Clip range of `target_noise`."""
-    evaluate_sampled: bool = False
-    """Evaluate with a sample of the policy instead of its most likely action."""
-
-    def capabilities(self, evaluation_rows: int) -> AgentCapabilities:
-        obs, next_obs = {"replay-obs": self.batch_size}, {"replay-next-obs": self.batch_size}
-        joined = {"joined": 2 * self.batch_size} if self.has_batchnorm else {}
-        return AgentCapabilities(
-            rows={
-                "predict": obs | joined,
-                "bootstrap": next_obs | joined,
-                "act": {"acting": self.num_envs},
-                "evaluate": {"evaluation": evaluation_rows},
-                "improve": obs,
-                "improve_critic": obs,
-                "bootstrap_actor": next_obs,
-            },
-            has_target=True,
-            has_batchnorm=self.has_batchnorm,
-        )
-
-    @property
-    def has_batchnorm(self) -> bool:
-        return False
-
-
-def actor_critic_protocol(
-    predict: Forward, bootstrap: Forward, act: Mode, improve: Mode, policy_params: Params
-) -> Protocol:
-    """The policy's loss runs the critic as acting does: one environment acts at a time, so with
-    BatchNorm both read running statistics."""
-    return Protocol(
-        predict=predict,
-        bootstrap=bootstrap,
-        act=Forward.of(act, "online", "acting"),
-        evaluate=Forward.of(act, "online", "evaluation"),
-        improve=Forward.of(improve, "online", "replay-obs"),
-        improve_critic=Forward.of(act, "online", "replay-obs"),
-        bootstrap_actor=Forward.of(act, policy_params, "replay-next-obs"),
-    )
-
-
-def protocol_without_batchnorm() -> Protocol:
-    none = Mode(statistics="none")
-    return actor_critic_protocol(
-        predict=Forward.of(none, "online", "replay-obs"),
-        bootstrap=Forward.of(none, "target", "replay-next-obs"),
-        act=none,
-        improve=none,
-        policy_params="target",
-    )
-
-
-StateAction = tuple[Tensor, Tensor]
 
 
 def critic_as(
     role: Role,
     protocol: Protocol,
     critics: Mapping[Params, Critic],
-    now: StateAction,
-    following: StateAction,
+    current: StateAction,
+    next_pair: StateAction,
 ) -> Float[Tensor, "2 B outputs"]:
-    """Of (s, a) to predict, of (s′, a′) to bootstrap, within the rows that the role declares.
+    """Both critics' outputs, of `current` (s, a) to predict and of `next_pair` (s′, a′) to
+    bootstrap, within the batch that the role declares.
 
-    In the joined population [s; s′] × [a; a′] go through as one batch of 2B rows, and the role
-    keeps its half: both halves are normalised by the moments of both.
+    In the joined population, [s; s′] × [a; a′] go through as one batch of 2B samples and the role
+    keeps its half: both halves are normalised by the statistics of both.
     """
-    own = following if role == "bootstrap" else now
+    own = next_pair if role == "bootstrap" else current
     if getattr(protocol, role).population != "joined":
         return forward_as(role, protocol, critics, own)
-    both = tuple(torch.cat(parts) for parts in zip(now, following, strict=True))
-    first, second = forward_as(role, protocol, critics, both).chunk(2, dim=1)
+    first, second = forward_as(role, protocol, critics, joined(current, next_pair)).chunk(2, dim=1)
     return second if role == "bootstrap" else first
+
+
+def joined(current: StateAction, next_pair: StateAction) -> StateAction:
+    """[s; s′] × [a; a′], as one batch."""
+    return tuple(torch.cat(parts) for parts in zip(current, next_pair, strict=True))
 
 
 @torch.no_grad()
 def move_towards(target: Iterable[Tensor], online: Iterable[Tensor], weight: float) -> None:
     """Polyak averaging: target ← (1 − weight)·target + weight·online."""
     torch._foreach_lerp_(list(target), list(online), weight)
+
+
+@dataclass(frozen=True)
+class UpdateInputs:
+    """What the forwards of one update are given."""
+
+    current: StateAction
+    """Observations, and the actions of the replay, one-hot."""
+    next_pair: StateAction
+    """Next observations, and the actions of the bootstrap's policy there, one-hot."""
+    features: Float[Tensor, "B units"]
+    """What the policy reads in its own loss: the critic's features of the observations."""
+    relaxed: Float[Tensor, "B actions"]
+    """The actions that the policy proposes in its own loss."""
 
 
 class ActorCritic(ReplayAgent):
@@ -151,7 +113,7 @@ class ActorCritic(ReplayAgent):
         seed: int,
         total_decisions: int,
         critics: dict[Params, Critic],
-        actors: dict[Params, ModedModule],
+        actors: dict[Params, DenseNetwork],
         optimizers: dict[str, Optimizer],
         execution: Execution,
     ):
@@ -170,6 +132,7 @@ class ActorCritic(ReplayAgent):
         self.critics, self.actors = critics, actors
         self.encoders = {params: critic.encoder for params, critic in critics.items()}
         self.heads = {params: critic.heads for params, critic in critics.items()}
+        self.policies = {p: Policy(self.encoders[p], actor) for p, actor in actors.items()}
         self.critic_update = execution.compiled(self._critic_update)
         self.policy_update = execution.compiled(self._policy_update)
         self.policy_stream = torch_stream(seed, "policy")
@@ -200,11 +163,12 @@ class ActorCritic(ReplayAgent):
         return self._evaluation_stream[1]
 
     def _critic_update(self, *rows_and_noise: Any) -> Any:
-        """The loss, the mean predicted and the mean bootstrapped Q, and what the agent needs."""
+        """One step of the critics; returns loss, mean predicted Q and mean bootstrapped Q, and
+        whatever else the subclass needs."""
         raise NotImplementedError
 
     def _policy_update(self, obs: Tensor, gumbel: Tensor, *rates: float | Tensor) -> None:
-        """Of the policy alone: the critics only judge."""
+        """One step of the policy; the critics only judge its actions."""
         raise NotImplementedError
 
     def _logits(self, role: Role, obs: Tensor) -> Float[Tensor, "B actions"]:
@@ -223,57 +187,158 @@ class ActorCritic(ReplayAgent):
         )
 
     def _bootstrap_noise(self) -> tuple[Tensor, Tensor]:
-        """For the next action: the policy's own, and what is added to it."""
+        """For the next action: the Gumbel noise of the policy, and the Gaussian one added to it."""
         return self._gumbel(self.settings.batch_size), self._gaussian(self.settings.batch_size)
 
     def _next_action(
         self, next_obs: Tensor, noise: tuple[Tensor, Tensor]
     ) -> Float[Tensor, "B actions"]:
-        """One-hot, by the bootstrap's policy with its clipped noise."""
-        gumbel, gaussian = noise
-        relaxed = self._relaxed(self._logits("bootstrap_actor", next_obs), gumbel)
-        settings = self.settings
+        """The one-hot action of the bootstrap's policy, with its clipped noise."""
+        return self._noisy_one_hot(self._logits("bootstrap_actor", next_obs), *noise)
+
+    def _noisy_one_hot(
+        self, logits: Tensor, gumbel: Tensor, gaussian: Tensor
+    ) -> Float[Tensor, "B actions"]:
+        settings, relaxed = self.settings, self._relaxed(logits, gumbel)
         action = noisy_action(relaxed, gaussian, settings.target_noise, settings.target_noise_clip)
         return one_hot(action, self.num_actions)
 
     def _critic(
-        self, role: Role, now: StateAction, following: StateAction
+        self, role: Role, current: StateAction, next_pair: StateAction
     ) -> Float[Tensor, "2 B outputs"]:
-        return critic_as(role, self.settings.protocol, self.critics, now, following)
+        return critic_as(role, self.settings.protocol, self.critics, current, next_pair)
 
     def _judged_policy(
         self, obs: Tensor, gumbel: Tensor
-    ) -> tuple[Tensor, Float[Tensor, "B actions"]]:
-        """What the critics say of the policy's relaxed actions, [2, B, outputs], and its logits."""
-        protocol = self.settings.protocol
+    ) -> tuple[Float[Tensor, "2 B outputs"], Float[Tensor, "B actions"]]:
+        """The critics' outputs for the policy's relaxed actions, and the policy's logits."""
         with torch.no_grad():
-            features = forward_as("improve_critic", protocol, self.encoders, obs)
-        logits = forward_as("improve", protocol, self.actors, features)
-        rows = (features, self._relaxed(logits, gumbel))
-        return forward_as("improve_critic", protocol, self.heads, rows), logits
+            features = self._features_for_policy(obs)
+        logits = forward_as("improve", self.settings.protocol, self.actors, features)
+        return self._judge(features, self._relaxed(logits, gumbel)), logits
 
-    def role_output(self, role: Role, rows: UpdateRows) -> Float[Tensor, "B ..."]:
-        """What the role's own forward gives, rows first; as declared, so it may write."""
+    def _features_for_policy(self, obs: Tensor) -> Float[Tensor, "B units"]:
+        return forward_as("improve_critic", self.settings.protocol, self.encoders, obs)
+
+    def _judge(self, features: Tensor, action: Tensor) -> Float[Tensor, "2 B outputs"]:
+        return forward_as("improve_critic", self.settings.protocol, self.heads, (features, action))
+
+    def role_forwards(
+        self, transitions: Transitions, rng: torch.Generator
+    ) -> dict[Role, RoleForward]:
+        """See `agents.agent.DeclaresRoles`; `rng` draws the policy's noise."""
+        return self._forwards_of(self._update_inputs(transitions, rng))
+
+    @torch.no_grad()
+    def _update_inputs(self, transitions: Transitions, rng: torch.Generator) -> UpdateInputs:
+        """What an update on these transitions would give its forwards; nothing is written."""
+        obs, action, next_obs = transitions
+        protocol, shape = self.settings.protocol, (len(obs), self.num_actions)
+
+        def unwritten(forward: Forward, networks: dict[Params, ModedModule], x: Tensor) -> Tensor:
+            network = networks[forward.params]
+            return (deepcopy(network) if forward.writes else network)(x, forward)
+
+        next_features = unwritten(protocol.bootstrap_actor, self.encoders, next_obs)
+        next_logits = unwritten(protocol.bootstrap_actor, self.actors, next_features)
+        noise = [draw(shape, rng).to(obs.device) for draw in (gumbel_noise, gaussian_noise)]
+        next_action = self._noisy_one_hot(next_logits, *noise)
+        features = unwritten(protocol.improve_critic, self.encoders, obs)
+        logits = unwritten(protocol.improve, self.actors, features)
+        relaxed = self._relaxed(logits, gumbel_noise(shape, rng).to(obs.device))
+        current = (obs, one_hot(action, self.num_actions))
+        return UpdateInputs(current, (next_obs, next_action), features, relaxed)
+
+    def _forwards_of(self, inputs: UpdateInputs) -> dict[Role, RoleForward]:
         protocol = self.settings.protocol
-        if role in ("predict", "bootstrap"):
-            return self._critic(role, rows.now, rows.following).movedim(1, 0)
-        if role == "improve":
-            return forward_as(role, protocol, self.actors, rows.features)
-        if role == "improve_critic":
-            features = forward_as(role, protocol, self.encoders, rows.obs)
-            return forward_as(role, protocol, self.heads, (features, rows.relaxed)).movedim(1, 0)
-        return self._logits(role, rows.next_obs if role == "bootstrap_actor" else rows.obs)
+        (obs, _), (next_obs, _) = inputs.current, inputs.next_pair
 
+        def critic(role: Role, pair: StateAction) -> RoleForward:
+            declared, kept = getattr(protocol, role), slice(None)
+            if declared.population == "joined":
+                pair = joined(inputs.current, inputs.next_pair)
+                kept = slice(len(obs), None) if role == "bootstrap" else slice(0, len(obs))
+            return RoleForward(
+                mode=declared,
+                run=partial(forward_as, role, protocol, self.critics),
+                inputs=pair,
+                networks=(f"{declared.params}_critic",),
+                network=self.critics[declared.params],
+                readout=ValuesOfRows(self.q_values),
+                kept=kept,
+                head="critic1_head",
+                batch_axis=1,
+            )
+
+        def policy(role: Role, obs: Tensor) -> RoleForward:
+            declared = getattr(protocol, role)
+            return RoleForward(
+                mode=declared,
+                run=partial(self._logits, role),
+                inputs=obs,
+                networks=(f"{declared.params}_critic", f"{declared.params}_actor"),
+                network=self.policies[declared.params],
+                readout=ActionLogits(),
+            )
+
+        improve = RoleForward(
+            mode=protocol.improve,
+            run=partial(forward_as, "improve", protocol, self.actors),
+            inputs=inputs.features,
+            networks=(f"{protocol.improve.params}_actor",),
+            network=self.actors[protocol.improve.params],
+            readout=ActionLogits(),
+        )
+        judging = critic("improve_critic", (obs, inputs.relaxed))
+        return {
+            "predict": critic("predict", inputs.current),
+            "bootstrap": critic("bootstrap", inputs.next_pair),
+            "act": policy("act", obs),
+            "evaluate": policy("evaluate", obs),
+            "improve": improve,
+            "improve_critic": replace(
+                judging, run=lambda pair: self._judge(self._features_for_policy(pair[0]), pair[1])
+            ),
+            "bootstrap_actor": policy("bootstrap_actor", next_obs),
+        }
+
+    @torch.no_grad()
     def diagnose(self, obs: np.ndarray, rng: np.random.Generator) -> Row:
-        return diagnose(self, rng)
+        """Empty until critics and policy have both been updated."""
+        optimizers, protocol = list(self.optimizers.values()), self.settings.protocol
+        if not all(optimizer.has_stepped for optimizer in optimizers):
+            return {}
+        critic, size = self.critics["online"], self.settings.batch_size
+        minibatches = math.ceil(samples_needed(critic.heads.twins[0].head) / size)
+        drawn = self.transitions(minibatches * size, rng)
+        noise = torch.Generator().manual_seed(int(rng.integers(2**63 - 1)))
+        batches = [self._update_inputs(part, noise) for part in drawn.split(size)]
+        forwards = [self._forwards_of(inputs) for inputs in batches]
+        roles = {role: [f[role] for f in forwards] for role in forwards[0] if role != "evaluate"}
+        acting = newest_acting_batches(self.replay, minibatches, size, rng)
+        roles["act"] = [forwards[0]["act"].on(obs) for obs in acting]
+        row = measure_roles(roles, rng)
+        if self.settings.has_batchnorm:
+            together = replace(forwards[0]["predict"], mode=BATCH, kept=slice(None))
+            pairs = [joined(inputs.current, inputs.next_pair) for inputs in batches]
+            row |= halves_mismatch(passes([together.on(pair) for pair in pairs]), rng)
+        judge, features = protocol.improve_critic, [inputs.features for inputs in batches]
+        row["improve_critic/max_q"] = mean_best_q(
+            self.heads[judge.params],
+            Mode(statistics=judge.statistics),
+            features,
+            self.num_actions,
+            self.q_values,
+        )
+        return rounded(row | measure_layers([critic, self.actors["online"]], optimizers))
 
     def transitions(self, count: int, rng: np.random.Generator) -> Transitions:
-        """Observation, action and successor, drawn as an update draws them."""
+        """Transitions drawn as an update draws them."""
         drawn = self.replay.sample(count, rng)
-        return drawn.obs, drawn.action, drawn.next_obs
+        return Transitions(drawn.obs, drawn.action, drawn.next_obs)
 
     def q_values(self, output: Float[Tensor, "*rows outputs"]) -> Float[Tensor, "*rows"]:
-        """What a critic's output is worth."""
+        """Q, from a critic's output."""
         return output.squeeze(-1)
 
     def state(self) -> dict[str, Any]:

@@ -9,19 +9,20 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import torch
 from jaxtyping import Int64
+from torch import nn
 
 from bnmodes import protocol
-from bnmodes.diagnostics import Row
+from bnmodes.diagnostics import RoleForward, Row, Transitions
 from bnmodes.envs.contract import EnvSpec, Observations, Step
-from bnmodes.norm.layers import ModedModule
 
 
 @runtime_checkable
 class Agent(Protocol):
     """What the training loop asks of an agent. It knows nothing of files, studies or commands."""
 
-    networks: Mapping[str, ModedModule]
+    networks: Mapping[str, nn.Module]
     decisions: int
     """Decisions observed so far in the training environments; `observe` counts them."""
 
@@ -58,6 +59,26 @@ class Agent(Protocol):
 
     def load_networks(self, networks: dict[str, Any]) -> None:
         """Only `state()["networks"]`: enough to play, not to train."""
+
+
+@runtime_checkable
+class DeclaresRoles(Protocol):
+    """The optional part of the contract: an agent that shows the forward of each of its roles.
+
+    `bnmodes audit` and the agent's own `diagnose` build on it.
+    """
+
+    networks: Mapping[str, nn.Module]
+
+    def role_forwards(
+        self, transitions: Transitions, rng: torch.Generator
+    ) -> Mapping[protocol.Role, RoleForward]:
+        """By role of the protocol, the forward that the agent itself runs, on a batch that is made
+        of these transitions as the role's real batches are.
+
+        To ask changes nothing; `RoleForward.run` may update running statistics, if the role does.
+        Noise that a batch depends on is drawn with `rng`.
+        """
 
 
 @runtime_checkable

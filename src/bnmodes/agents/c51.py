@@ -32,7 +32,7 @@ from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.learning.projection import Projection, ProjectionSettings
 from bnmodes.learning.targets import categorical_projection, cross_entropy
-from bnmodes.networks.value import NormSettings
+from bnmodes.networks.norms import NormSettings
 from bnmodes.protocol import BATCH, RUNNING, AgentCapabilities, Forward, Mode, Protocol
 from bnmodes.replay.ring import Batch
 

@@ -14,39 +14,32 @@ updates send no gradient into it. One of them:
 
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
-from bnmodes.agents.actor_critic import (
-    ActorCritic,
-    ActorCriticSettings,
-    protocol_without_batchnorm,
-)
-from bnmodes.agents.actor_critic_roles import Transitions
+from bnmodes.agents.actor_critic import ActorCritic
 from bnmodes.agents.agent import AgentKind
+from bnmodes.agents.settings import ActorCriticSettings, protocol_without_batchnorm
 from bnmodes.agents.shared import Means, forward_as
 from bnmodes.agents.suites import MRQ_SUITES
 from bnmodes.bounds import Count, NotNegative, Positive, Whole
+from bnmodes.diagnostics import RoleForward, Transitions
 from bnmodes.envs.contract import EnvSpec, Step
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.learning.optimizer import Optimizer
 from bnmodes.learning.relaxed_actions import one_hot
 from bnmodes.learning.reward_scale import mean_absolute_reward
 from bnmodes.learning.targets import TwoHot, cross_entropy
-from bnmodes.networks.actor_critic import (
-    Critic,
-    DenseNetwork,
-    Encoder,
-    dense_row_norm,
-    initialise,
-)
-from bnmodes.networks.mrq import EmbeddedHeads, ModelHead, StateActionEmbedding
-from bnmodes.protocol import AgentCapabilities, Forward, Mode, Protocol
+from bnmodes.networks.layers import initialise
+from bnmodes.networks.mrq import Prediction, mrq_networks
+from bnmodes.networks.torsos import TorsoName
+from bnmodes.protocol import AgentCapabilities, Forward, Mode, Protocol, Role
 from bnmodes.replay.priorities import Priorities
 from bnmodes.replay.ring import Index
 from bnmodes.replay.sequences import Sequences, gather_sequences, n_step_return, shifted
@@ -59,7 +52,7 @@ class MRQSettings(ActorCriticSettings):
 
     protocol: Protocol = field(default_factory=lambda: mrq_protocol())
     """Parameters, batch, statistics and updates of each forward."""
-    torso: str = "mrq"
+    torso: TorsoName = "mrq"
     """Hidden layers of the encoder, by name; `auto` chooses by the size of an observation."""
     hidden_units: Count = 512
     """Units of every other hidden layer, and of the embedding of state and action (number)."""
@@ -139,32 +132,26 @@ class MRQAgent(ActorCritic):
         total_decisions: int,
         execution: Execution = PLAIN,
     ):
-        units = settings.hidden_units
-        encoder = Encoder(
+        self.reward_bins = TwoHot()
+        critic, actor, self.model = mrq_networks(
             env.obs_shape,
+            env.num_actions,
             settings.torso,
             env.pixel_scale,
-            pixel_offset=-0.5 if settings.torso == "mrq" else 0.0,  # MinAtar's planes are binary
-            norm=dense_row_norm,
-            activation=F.elu,
+            units=settings.hidden_units,
+            action_units=settings.action_units,
+            reward_bins=self.reward_bins.bins,
         )
-        embedding = StateActionEmbedding(
-            encoder.units, env.num_actions, settings.action_units, units
-        )
-        critic = Critic(encoder, EmbeddedHeads(embedding, units))
-        actor = DenseNetwork(encoder.units, [units] * 2, env.num_actions, dense_row_norm)
-        self.reward_bins = TwoHot()
-        self.model = ModelHead(units, encoder.units, self.reward_bins.bins)
         rng = torch_stream(seed, "network")
         for network in (critic, actor, self.model):
             initialise(network, "xavier", rng)
             network.to(execution.device)
 
-        def optimizer(learning_rate: float, *parts: torch.nn.Module) -> Optimizer:
-            parameters = [p for part in parts for p in part.parameters()]
-            decay = settings.weight_decay
-            return Optimizer("adamw", parameters, learning_rate, execution, weight_decay=decay)
+        def optimizer(rate: float, *parts: nn.Module) -> Optimizer:
+            parameters, decay = nn.ModuleList(parts).parameters(), settings.weight_decay
+            return Optimizer("adamw", parameters, rate, execution, weight_decay=decay)
 
+        modelling = (critic.encoder, critic.heads.embedding, self.model)
         super().__init__(
             settings,
             env,
@@ -173,9 +160,7 @@ class MRQAgent(ActorCritic):
             critics={"online": critic, "target": deepcopy(critic).requires_grad_(False)},
             actors={"online": actor, "target": deepcopy(actor).requires_grad_(False)},
             optimizers={
-                "encoder": optimizer(
-                    settings.encoder_learning_rate, encoder, embedding, self.model
-                ),
+                "encoder": optimizer(settings.encoder_learning_rate, *modelling),
                 "value": optimizer(settings.value_learning_rate, critic.heads.twins),
                 "actor": optimizer(settings.policy_learning_rate, actor),
             },
@@ -207,7 +192,7 @@ class MRQAgent(ActorCritic):
         size, steps = self.settings.batch_size, self.settings.return_steps
         lane, transition, sequences = self._sample(size, steps, self.replay_stream)
         td_error = self._learn_values(sequences)
-        self.policy_update(sequences.observation(0), self._gumbel(self.settings.batch_size))
+        self.policy_update(sequences.observation(0), self._gumbel(size))
         # The one wait for the device, after all of the update's work was given to it.
         self.priorities.update(lane, transition, td_error.cpu().numpy())
         self.updates += 1
@@ -223,7 +208,8 @@ class MRQAgent(ActorCritic):
     def _sample(
         self, count: int, steps: int, rng: np.random.Generator
     ) -> tuple[Index, Index, Sequences]:
-        """Prioritised and shifted."""
+        """Environment and transition of each drawn start, and its sub-trajectory with pictures
+        shifted; drawn by priority."""
         lane, transition = self.priorities.sample(count, rng)
         sequences = gather_sequences(self.replay, lane, transition, steps)
         frames = shifted(sequences.frames, self.settings.shift_pixels, rng, self.execution)
@@ -232,44 +218,64 @@ class MRQAgent(ActorCritic):
     def _learn_model(self) -> None:
         """One encoder update."""
         settings = self.settings
-        _, _, sequences = self._sample(
-            settings.batch_size, settings.unroll_steps, self.replay_stream
-        )
+        size, steps = settings.batch_size, settings.unroll_steps
+        _, _, sequences = self._sample(size, steps, self.replay_stream)
         # An end that was never seen is not to be learnt.
         terminal_weight = self.execution.number(settings.terminal_weight * self.termination_seen)
         self.model_means.add(self.model_update(sequences, terminal_weight))
 
     def _model_update(self, sequences: Sequences, terminal_weight: Tensor) -> Float[Tensor, "1"]:
-        loss = self._model_loss(sequences, terminal_weight)
-        self.optimizers["encoder"].descend(loss, self.settings.encoder_learning_rate)
-        return loss.detach()[None]
-
-    def _model_loss(self, sequences: Sequences, terminal_weight: Tensor) -> Tensor:
-        """Predictions fed forward, each compared with what came."""
-        settings, protocol = self.settings, self.settings.protocol
-        steps = range(settings.unroll_steps)
+        """One step of encoder, embedding and model head; returns the loss. Each prediction is fed
+        into the next, and compared with what happened at its step."""
+        settings, steps = self.settings, range(self.settings.unroll_steps)
         with torch.no_grad():
-            came = torch.cat([sequences.observation(step + 1) for step in steps])
-            came = forward_as("model_target", protocol, self.encoders, came).chunk(len(steps))
+            next_obs = torch.cat([sequences.observation(step + 1) for step in steps])
+            next_states = forward_as("model_target", settings.protocol, self.encoders, next_obs)
+            next_states = next_states.chunk(len(steps))
             rewards = self.reward_bins.encode(sequences.reward)  # [B, steps, bins]
-        state = forward_as("model", protocol, self.encoders, sequences.observation(0))
+        state = forward_as("model", settings.protocol, self.encoders, sequences.observation(0))
         losses = []
         for step in steps:
             action = one_hot(sequences.action[:, step], self.num_actions)
-            embedded = forward_as("model", protocol, self.embeddings, (state, action))
-            predicted = self.model(embedded)
+            predicted = self._predict(state, action)
             state = predicted.next_state
             terminated = sequences.terminated[:, step].float()
             each = (
-                settings.dynamics_weight * (state - came[step]).square().mean(1)
+                settings.dynamics_weight * (state - next_states[step]).square().mean(1)
                 + settings.reward_weight * cross_entropy(rewards[:, step], predicted.reward_logits)
                 + terminal_weight * (predicted.terminated - terminated).square()
             )
             losses.append((each * sequences.exists[:, step]).mean())
-        return sum(losses)
+        loss = sum(losses)
+        self.optimizers["encoder"].descend(loss, settings.encoder_learning_rate)
+        return loss.detach()[None]
+
+    def _predict(self, state: Tensor, action: Tensor) -> Prediction:
+        protocol = self.settings.protocol
+        return self.model(forward_as("model", protocol, self.embeddings, (state, action)))
+
+    def _unrolled(self, pair: tuple[Tensor, Tensor]) -> Float[Tensor, "B outputs"]:
+        """The model's last prediction from (obs, action), the action repeated over the horizon."""
+        state = forward_as("model", self.settings.protocol, self.encoders, pair[0])
+        for _ in range(self.settings.unroll_steps):
+            terminated, state, reward_logits = self._predict(state, pair[1])
+        return torch.cat([terminated[:, None], state, reward_logits], dim=1)
+
+    def role_forwards(
+        self, transitions: Transitions, rng: torch.Generator
+    ) -> dict[Role, RoleForward]:
+        protocol = self.settings.protocol
+        model, target = protocol.model, protocol.model_target
+        pair = (transitions.obs, one_hot(transitions.action, self.num_actions))
+        encode = partial(forward_as, "model_target", protocol, self.encoders)
+        names = (f"{model.params}_critic", "model"), (f"{target.params}_critic",)
+        return super().role_forwards(transitions, rng) | {
+            "model": RoleForward(model, self._unrolled, pair, names[0]),
+            "model_target": RoleForward(target, encode, transitions.next_obs, names[1]),
+        }
 
     def _learn_values(self, sequences: Sequences) -> Tensor:
-        """The larger |δ| of the two critics, for each row."""
+        """One update of the critics; returns the larger |δ| of the two for each sample."""
         scales = map(self.execution.number, (self.reward_scale, self.target_reward_scale))
         means, td_error = self.critic_update(sequences, *scales, self._bootstrap_noise())
         self.means.add(means)
@@ -282,50 +288,37 @@ class MRQAgent(ActorCritic):
         target_reward_scale: Tensor,
         noise: tuple[Tensor, Tensor],
     ) -> tuple[Float[Tensor, "3"], Float[Tensor, " B"]]:
-        """Of the values alone: the encoder has its own loss."""
-        loss, q, next_q, td_error = self._critic_loss(
-            sequences, reward_scale, target_reward_scale, noise
-        )
-        rate, clip = self.settings.value_learning_rate, self.settings.value_gradient_clip
-        self.optimizers["value"].descend(loss, rate, clip)
-        return torch.stack((loss.detach(), q, next_q)), td_error
-
-    def _policy_update(self, obs: Tensor, gumbel: Tensor) -> None:
-        loss = self._policy_loss(obs, gumbel)
-        self.optimizers["actor"].descend(loss, self.settings.policy_learning_rate)
-
-    def _critic_loss(
-        self,
-        sequences: Sequences,
-        reward_scale: Tensor,
-        target_reward_scale: Tensor,
-        noise: tuple[Tensor, Tensor],
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Update the critics but not the encoder, which has its own loss; returns (loss, mean Q,
+        mean next Q) and each sample's larger |TD error|."""
         first, last = sequences.observation(0), sequences.last_successor()
-        now = (first, one_hot(sequences.action[:, 0], self.num_actions))
+        current = (first, one_hot(sequences.action[:, 0], self.num_actions))
         with torch.no_grad():
             rewards, discount = n_step_return(sequences, self.settings.gamma)
-            following = (last, self._next_action(last, noise))
-            next_q = self._critic("bootstrap", now, following).squeeze(-1)  # [2, B]
+            next_pair = (last, self._next_action(last, noise))
+            next_q = self._critic("bootstrap", current, next_pair).squeeze(-1)  # [2, B]
             next_value = next_q.amin(0) * target_reward_scale
             target = (rewards + discount * next_value) / reward_scale
-        q = self._critic("predict", now, following).squeeze(-1)
+        q = self._critic("predict", current, next_pair).squeeze(-1)
         loss = F.huber_loss(q, target.expand_as(q))
         td_error = (q.detach() - target).abs().amax(0)
-        return loss, q.detach().mean(), next_q.mean(), td_error
+        rate, clip = self.settings.value_learning_rate, self.settings.value_gradient_clip
+        self.optimizers["value"].descend(loss, rate, clip)
+        return torch.stack((loss.detach(), q.detach().mean(), next_q.mean())), td_error
 
-    def _policy_loss(self, obs: Tensor, gumbel: Tensor) -> Tensor:
+    def _policy_update(self, obs: Tensor, gumbel: Tensor) -> None:
         q, logits = self._judged_policy(obs, gumbel)
-        return self.settings.logit_penalty * logits.square().mean() - q.mean()
+        loss = self.settings.logit_penalty * logits.square().mean() - q.mean()
+        self.optimizers["actor"].descend(loss, self.settings.policy_learning_rate)
 
     def transitions(self, count: int, rng: np.random.Generator) -> Transitions:
-        """As a value update's; the successor is that of its last step."""
+        """As a value update draws them; the next observation is that of the return's last step."""
         _, _, sequences = self._sample(count, self.settings.return_steps, rng)
-        return sequences.observation(0), sequences.action[:, 0], sequences.last_successor()
+        first, last = sequences.observation(0), sequences.last_successor()
+        return Transitions(first, sequences.action[:, 0], last)
 
     def take_metrics(self) -> dict[str, float]:
-        scale = {"reward_scale": self.reward_scale}
-        return super().take_metrics() | self.model_means.take() | scale
+        model = self.model_means.take()
+        return super().take_metrics() | model | {"reward_scale": self.reward_scale}
 
     def state(self) -> dict[str, Any]:
         return super().state() | {

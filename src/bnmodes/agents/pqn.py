@@ -21,20 +21,22 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bnmodes.agents.agent import AgentKind
-from bnmodes.agents.diagnostic_rows import rollout_batches
 from bnmodes.agents.settings import AgentSettings, ValueRange
-from bnmodes.agents.shared import Means, forward_as, linear_epsilon, of_action
+from bnmodes.agents.shared import Means, linear_epsilon, of_action
 from bnmodes.agents.suites import PQN_SUITES
+from bnmodes.agents.value_agent import ValueAgent, value_network
 from bnmodes.bounds import Bins, Count, Fraction, Positive, Whole
-from bnmodes.diagnostics import Row, measure, rows_needed
+from bnmodes.diagnostics import Row, rollout_batches, samples_needed
 from bnmodes.envs.contract import EnvSpec, Step
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.learning.optimizer import Optimizer
 from bnmodes.learning.targets import HLGauss, cross_entropy, q_lambda
-from bnmodes.networks.value import NormSettings, QNetwork
-from bnmodes.protocol import BATCH, RUNNING, AgentCapabilities, Forward, Mode, Protocol, Role
-from bnmodes.streams import numpy_stream, torch_stream
+from bnmodes.networks.norms import NormSettings
+from bnmodes.networks.torsos import TorsoName
+from bnmodes.protocol import BATCH, RUNNING, AgentCapabilities, Forward, Mode, Protocol
+from bnmodes.replay.rollout import Rollout
+from bnmodes.streams import numpy_stream
 
 NO_BATCHNORM = Mode(statistics="none")
 
@@ -63,7 +65,7 @@ class PQNSettings(ValueRange, AgentSettings):
     (as released; only the last step, and truncated ones, get a bootstrap forward)."""
     norm: NormSettings = NormSettings()
     """The normalisation before every ReLU."""
-    torso: str = "nature"
+    torso: TorsoName = "nature"
     """Hidden layers of the network, by name; `auto` chooses by the size of an observation."""
     head: Literal["scalar", "hl-gauss"] = "scalar"
     """Regress each action's value, or its Gaussian histogram (cross-entropy)."""
@@ -134,7 +136,6 @@ class PQNSettings(ValueRange, AgentSettings):
         )
 
     def notes(self) -> list[str]:
-        """What the protocol's table cannot say."""
         source = (
             "Next values come from a bootstrap forward over the rows of each step."
             if self.bootstrap_source == "recompute"
@@ -142,13 +143,12 @@ class PQNSettings(ValueRange, AgentSettings):
             "and truncated ones get a bootstrap forward."
         )
         return [
-            f"The acting rows are {self.num_envs} training and {self.test_envs} greedy test games "
-            "together; the test games are never learnt from.",
+            f"The acting batch is {self.num_envs} training and {self.test_envs} greedy test "
+            "environments together; the test environments are never learnt from.",
             source,
         ]
 
     def warnings(self, total_decisions: int) -> list[str]:
-        """What is allowed, but probably not meant."""
         per_update = self.num_envs * self.rollout_steps
         if total_decisions >= per_update:
             return []
@@ -163,15 +163,12 @@ class PQNSettings(ValueRange, AgentSettings):
         super().validate(evaluation_rows)
 
 
-BIASED_BN = NormSettings(kind="bn", bn_stored_variance="biased")
-
-
 def _arm(norm: str, act: Mode = NO_BATCHNORM, bootstrap: Mode = NO_BATCHNORM) -> dict[str, Any]:
     """The settings that make an arm. BatchNorm's predict always uses its batch, and as in the
     authors' code the running variance is the biased one."""
     predict = Mode(statistics="batch", update=0.01) if norm == "bn" else NO_BATCHNORM
     return {
-        "norm": BIASED_BN if norm == "bn" else NormSettings(kind=norm),
+        "norm": NormSettings(norm, bn_stored_variance="biased" if norm == "bn" else "unbiased"),
         "protocol": pqn_protocol(act, bootstrap, predict),
         "bootstrap_source": "recompute",
         "head": "scalar",
@@ -188,7 +185,7 @@ ARMS = {
 }
 
 
-class PQNAgent:
+class PQNAgent(ValueAgent):
     def __init__(
         self,
         settings: PQNSettings,
@@ -197,91 +194,51 @@ class PQNAgent:
         total_decisions: int,
         execution: Execution = PLAIN,
     ):
-        self.settings = settings
-        self.execution = execution
+        self.settings, self.execution = settings, execution
         self.num_actions = env.num_actions
-        per_update = settings.num_envs * settings.rollout_steps
-        self.total_updates = max(1, total_decisions // per_update)
-        self.decisions = 0
-        self.updates = 0
-        histogram = settings.head == "hl-gauss"
-        self.histogram = (
-            HLGauss(settings.bins, settings.v_min, settings.v_max) if histogram else None
-        )
-        head = (env.num_actions, settings.bins) if histogram else (env.num_actions,)
-        network = QNetwork(
-            env.obs_shape,
-            head,
-            settings.torso,
-            settings.norm,
-            env.pixel_scale,
-            torch_stream(seed, "network"),
-        ).to(execution.device)
+        self.total_updates = max(1, total_decisions // (settings.num_envs * settings.rollout_steps))
+        self.decisions = self.updates = 0
+        self.histogram, head = None, (env.num_actions,)
+        if settings.head == "hl-gauss":
+            self.histogram = HLGauss(settings.bins, settings.v_min, settings.v_max)
+            head = (env.num_actions, settings.bins)
+        network = value_network(settings, env, head, seed, execution)
         self.networks = {"online": network}
         self.optimizer = Optimizer("radam", network.parameters(), settings.learning_rate, execution)
         self.action_stream = numpy_stream(seed, "exploration")
         self.shuffle_stream = numpy_stream(seed, "shuffle")
-        metrics = ("loss", "predict_max_q", "mean_target", "gradient_norm")
-        self.means = Means(metrics, execution.device)
-        steps, pictures = (settings.rollout_steps, settings.num_envs), env.obs_shape
-        device = execution.device
-        self.rollout = {
-            "obs": torch.zeros((*steps, *pictures), dtype=torch.uint8, device=device),
-            "successor": torch.zeros((*steps, *pictures), dtype=torch.uint8, device=device),
-            "acting_value": torch.zeros(steps, device=device),
-            # Small, and looked at: on the host, until the rollout is learnt from.
-            "action": torch.zeros(steps, dtype=torch.int64),
-            "reward": torch.zeros(steps),
-            "terminated": torch.zeros(steps, dtype=torch.bool),
-            "cut": torch.zeros(steps, dtype=torch.bool),
-        }
-        self.step = 0
+        names = ("loss", "predict_max_q", "mean_target", "gradient_norm")
+        self.means = Means(names, execution.device)
+        self.rollout = Rollout(env, settings.rollout_steps, settings.num_envs, execution)
         self.update = execution.compiled(self._update)
         self.next_value = execution.compiled(self._next_value)
 
     def begin(self, obs: np.ndarray) -> None:
-        """New games in every environment: a rollout under way goes on with them, cut here."""
-        if self.step:
-            self.rollout["cut"][self.step - 1] = True
+        """A rollout that is not yet full goes on with the new episodes."""
+        self.rollout.cut_here()
 
     def act(self, obs: np.ndarray) -> np.ndarray:
         envs, obs = self.settings.num_envs, self._to_device(obs)
         with torch.no_grad():
-            values, greedy = self._q_values(self._forward("act", obs)).max(-1)
-        self.rollout["obs"][self.step] = obs[:envs]
-        self.rollout["acting_value"][self.step] = values[:envs]
+            values, greedy = self.q_values(self.forward("act", obs)).max(-1)
+        self.rollout.add_acting(obs[:envs], values[:envs])
         actions = greedy.cpu().numpy().copy()
-        explore = self.action_stream.random(envs) < self.epsilon
-        random_actions = self.action_stream.integers(self.num_actions, size=envs)
-        actions[:envs] = np.where(explore, random_actions, actions[:envs])
+        explore = np.flatnonzero(self.action_stream.random(envs) < self.epsilon)
+        actions[explore] = self.action_stream.integers(self.num_actions, size=envs)[explore]
         return actions
-
-    @torch.no_grad()
-    def greedy(self, obs: np.ndarray) -> np.ndarray:
-        logits = self._forward("evaluate", self._to_device(obs))
-        return self._q_values(logits).argmax(-1).cpu().numpy()
 
     def _to_device(self, array: np.ndarray) -> Tensor:
         return self.execution.to_device(torch.from_numpy(array))
 
     def observe(self, actions: np.ndarray, step: Step) -> None:
-        envs = self.settings.num_envs
         reward = np.sign(step.reward) if self.settings.clip_rewards else step.reward
-        for name, rows in (
-            ("action", actions),
-            ("reward", reward),
-            ("terminated", step.terminated),
-            ("cut", step.game_over),
-        ):
-            self.rollout[name][self.step] = torch.from_numpy(rows[:envs])
-        self.rollout["successor"][self.step] = self._to_device(step.successor[:envs])
-        self.step += 1
-        self.decisions += envs
+        self.rollout.add(actions, reward, step)
+        self.decisions += self.settings.num_envs
 
     def learn(self) -> None:
-        if self.step < self.settings.rollout_steps:
+        if not self.rollout.is_full:
             return
-        rows = {name: self.execution.to_device(part) for name, part in self.rollout.items()}
+        rows = self.rollout.on_device()
         targets = self._targets(rows).flatten()
         obs, action = rows["obs"].flatten(0, 1), rows["action"].flatten()
         for _ in range(self.settings.epochs):
@@ -289,10 +246,10 @@ class PQNAgent:
             for chosen in order.split(self.settings.minibatch_size):
                 self.means.add(self.update(obs[chosen], action[chosen], targets[chosen]))
         self.updates += 1
-        self.step = 0
+        self.rollout.clear()
 
-    def _targets(self, rollout: Mapping[str, Tensor]) -> Tensor:
-        """[steps, envs]"""
+    def _targets(self, rollout: Mapping[str, Tensor]) -> Float[Tensor, "steps envs"]:
+        """Q(λ) returns of a rollout on the device."""
         return q_lambda(
             rollout["reward"],
             self._next_values(rollout),
@@ -303,47 +260,43 @@ class PQNAgent:
         )
 
     @torch.no_grad()
-    def _next_values(self, rollout: Mapping[str, Tensor]) -> Tensor:
-        """max Q of the true successor of each step, [steps, envs]."""
-        successor, values = rollout["successor"], rollout["acting_value"].roll(-1, dims=0)
+    def _next_values(self, rollout: Mapping[str, Tensor]) -> Float[Tensor, "steps envs"]:
+        """Max-Q of the true next observation of each step."""
+        next_obs, values = rollout["next_obs"], rollout["acting_value"].roll(-1, dims=0)
         if self.settings.bootstrap_source == "recompute":
-            for step in range(self.step):
-                values[step] = self.next_value(successor[step])
+            for step in range(len(next_obs)):
+                values[step] = self.next_value(next_obs[step])
             return values
-        values[-1] = self.next_value(successor[-1])
-        # After a truncation the next acting value is another game's.
-        cut, terminated = self.rollout["cut"][:-1], self.rollout["terminated"][:-1]
-        for step in (cut & ~terminated).any(1).nonzero()[:, 0].tolist():
-            own = self.next_value(successor[step])
+        values[-1] = self.next_value(next_obs[-1])
+        # After a truncation the next acting value is another episode's.
+        truncated = self.rollout.cut[:-1] & ~self.rollout.terminated[:-1]
+        for step in truncated.any(1).nonzero()[:, 0].tolist():
+            own = self.next_value(next_obs[step])
             values[step] = torch.where(rollout["cut"][step], own, values[step])
         return values
 
-    def _next_value(self, successor: Tensor) -> Tensor:
-        return self._q_values(self._forward("bootstrap", successor)).amax(-1)
+    def _next_value(self, next_obs: Tensor) -> Tensor:
+        return self.q_values(self.forward("bootstrap", next_obs)).amax(-1)
 
     def _update(self, obs: Tensor, action: Tensor, target: Tensor) -> Float[Tensor, "4"]:
-        """Loss, mean max Q, mean target, and the gradient's norm."""
+        """One optimizer step; returns loss, mean max-Q, mean target, and the gradient's norm."""
         loss, predicted_q = self._loss(obs, action, target)
-        rate, clip = self.settings.learning_rate, self.settings.gradient_clip
-        norm = self.optimizer.descend(loss, rate, clip)
+        settings = self.settings
+        norm = self.optimizer.descend(loss, settings.learning_rate, settings.gradient_clip)
         return torch.stack((loss.detach(), predicted_q, target.mean(), norm))
 
     def _loss(self, obs: Tensor, action: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """And the mean max Q of its forward."""
-        output = self._forward("predict", obs)
+        """The loss, and the mean max-Q of the predict forward."""
+        output = self.forward("predict", obs)
         if self.histogram is None:
             chosen = output.gather(1, action[:, None]).squeeze(1)
             loss = 0.5 * (chosen - target).square().mean()
         else:
             chosen = of_action(output, action)  # [B, bins]
             loss = cross_entropy(self.histogram.encode(target), chosen).mean()
-        return loss, self._q_values(output.detach()).amax(-1).mean()
+        return loss, self.q_values(output.detach()).amax(-1).mean()
 
-    def _forward(self, role: Role, obs: Tensor) -> Tensor:
-        return forward_as(role, self.settings.protocol, self.networks, obs)
-
-    def _q_values(self, output: Tensor) -> Tensor:
-        """[B, actions]"""
+    def q_values(self, output: Tensor) -> Float[Tensor, "B actions"]:
         return output if self.histogram is None else self.histogram.decode(output.softmax(-1))
 
     @property
@@ -351,20 +304,21 @@ class PQNAgent:
         return linear_epsilon(self.settings, self.updates / self.total_updates)
 
     def take_metrics(self) -> dict[str, float]:
-        settings = {"epsilon": self.epsilon, "learning_rate": self.settings.learning_rate}
-        return self.means.take() | settings | {"updates": float(self.updates)}
+        rates = {"epsilon": self.epsilon, "learning_rate": self.settings.learning_rate}
+        return self.means.take() | rates | {"updates": float(self.updates)}
 
     def diagnose(self, obs: np.ndarray, rng: np.random.Generator) -> Row:
-        rows, protocol = rows_needed(self.networks["online"]), self.settings.protocol
-        batches = rollout_batches(self.rollout, self.settings.minibatch_size, obs, rows, rng)
-        return measure(self.networks, protocol, batches, self._q_values, self.optimizer, rng)
+        if not self.optimizer.has_stepped:
+            return {}
+        samples, size = samples_needed(self.networks["online"].head), self.settings.minibatch_size
+        batches = rollout_batches(self.rollout, size, obs, samples, rng)
+        return self.measured(batches, self.optimizer, rng)
 
     def state(self) -> dict[str, Any]:
         return {
             "decisions": self.decisions,
             "updates": self.updates,
-            "step": self.step,
-            "rollout": self.rollout,
+            "rollout": self.rollout.state(),
             "networks": {name: dict(net.state_dict()) for name, net in self.networks.items()},
             "optimizer": self.optimizer.state(),
             "action_stream": self.action_stream.bit_generator.state,
@@ -374,9 +328,7 @@ class PQNAgent:
 
     def load_state(self, state: dict[str, Any]) -> None:
         self.decisions, self.updates = state["decisions"], state["updates"]
-        self.step = state["step"]
-        for name, tensor in self.rollout.items():
-            tensor.copy_(state["rollout"][name])
+        self.rollout.load_state(state["rollout"])
         self.load_networks(state["networks"])
         self.optimizer.load_state(state["optimizer"])
         self.action_stream.bit_generator.state = state["action_stream"]

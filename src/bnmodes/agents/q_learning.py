@@ -2,26 +2,25 @@
 
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bnmodes.agents.diagnostic_rows import replay_batches
 from bnmodes.agents.replay_agent import ReplayAgent
 from bnmodes.agents.settings import ReplaySettings
-from bnmodes.agents.shared import forward_as, linear_epsilon
+from bnmodes.agents.shared import linear_epsilon
+from bnmodes.agents.value_agent import ValueAgent, value_network
 from bnmodes.bounds import Count, Fraction, Positive
-from bnmodes.diagnostics import Row, measure, rows_needed
+from bnmodes.diagnostics import Row, replay_batches, samples_needed
 from bnmodes.envs.contract import EnvSpec, Observations
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.learning.optimizer import Optimizer
-from bnmodes.networks.value import NormSettings, QNetwork
-from bnmodes.protocol import BATCH, AgentCapabilities, Forward, Mode, Protocol, Role
+from bnmodes.networks.norms import NormSettings
+from bnmodes.networks.torsos import TorsoName
+from bnmodes.protocol import BATCH, AgentCapabilities, Forward, Mode, Protocol
 from bnmodes.replay.ring import Batch
-from bnmodes.streams import torch_stream
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class QLearningSettings(ReplaySettings):
 
     norm: NormSettings = NormSettings()
     """The normalisation before every ReLU."""
-    torso: str = "nature"
+    torso: TorsoName = "nature"
     """Hidden layers of the network, by name; `auto` chooses by the size of an observation."""
     learning_rate: Positive = 2.5e-4
     """Adam's step size at the start."""
@@ -91,7 +90,7 @@ def q_learning_protocol_without_batchnorm() -> Protocol:
     )
 
 
-class QLearner(ReplayAgent):
+class QLearner(ValueAgent, ReplayAgent):
     """ε-greedy acting, updates by `loss`, hard copies to the target network.
 
     A subclass gives the shape of the head and writes `q_values` and `loss`; it may add to
@@ -108,14 +107,7 @@ class QLearner(ReplayAgent):
         *,
         head_shape: tuple[int, ...],
     ):
-        online = QNetwork(
-            env.obs_shape,
-            head_shape,
-            settings.torso,
-            settings.norm,
-            env.pixel_scale,
-            torch_stream(seed, "network"),
-        ).to(execution.device)
+        online = value_network(settings, env, head_shape, seed, execution)
         optimizer = Optimizer(
             "adam",
             online.parameters(),
@@ -135,10 +127,6 @@ class QLearner(ReplayAgent):
         )
         self.compiled_update = execution.compiled(self._update)
 
-    def q_values(self, output: Tensor) -> Float[Tensor, "B actions"]:
-        """The value of each action, from the network's output."""
-        raise NotImplementedError
-
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """The loss, the mean max-Q of the predict forward, and that of the bootstrap forward."""
         raise NotImplementedError
@@ -146,23 +134,12 @@ class QLearner(ReplayAgent):
     def finish_update(self) -> None:
         """After each optimizer step, inside the compiled update."""
 
-    def forward(self, role: Role, obs: Tensor) -> Tensor:
-        return forward_as(role, self.settings.protocol, self.networks, obs)
-
     def act(self, obs: Observations) -> np.ndarray:
         explore = self.action_stream.random(len(obs)) < self.epsilon
         actions = self.action_stream.integers(self.num_actions, size=len(obs))
         if explore.all() and not self.settings.protocol.act.writes:
             return actions
-        return np.where(explore, actions, self._best_actions("act", obs))
-
-    def greedy(self, obs: Observations) -> np.ndarray:
-        return self._best_actions("evaluate", obs)
-
-    @torch.no_grad()
-    def _best_actions(self, role: Literal["act", "evaluate"], obs: Observations) -> np.ndarray:
-        output = self.forward(role, self.execution.to_device(torch.from_numpy(obs)))
-        return self.q_values(output).argmax(-1).cpu().numpy()
+        return np.where(explore, actions, self.best_actions("act", obs))
 
     def learnt_reward(self, reward: np.ndarray) -> np.ndarray:
         return np.sign(reward) if self.settings.clip_rewards else reward
@@ -200,7 +177,9 @@ class QLearner(ReplayAgent):
         return self.means.take() | now | {"updates": float(self.updates)}
 
     def diagnose(self, obs: Observations, rng: np.random.Generator) -> Row:
-        rows, protocol = rows_needed(self.networks["online"]), self.settings.protocol
-        batches = replay_batches(self.replay, self.settings.batch_size, rows, rng)
-        optimizer = self.optimizers["value"]
-        return measure(self.networks, protocol, batches, self.q_values, optimizer, rng)
+        optimizer, head = self.optimizers["value"], self.networks["online"].head
+        if not optimizer.has_stepped:
+            return {}
+        samples = samples_needed(head)
+        batches = replay_batches(self.replay, self.settings.batch_size, samples, rng)
+        return self.measured(batches, optimizer, rng)

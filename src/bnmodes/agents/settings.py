@@ -1,11 +1,12 @@
-"""Base classes of agents' settings: what every agent has, and what those with a replay have."""
+"""Base classes of agents' settings: of all agents, of those with a replay, of actor-critics."""
 
 from dataclasses import dataclass, replace
 
-from bnmodes.bounds import Count, Fraction, Positive, Whole, check_bounds
+from bnmodes.bounds import Count, Fraction, NotNegative, Positive, Whole, check_bounds
 from bnmodes.envs.contract import EnvSpec
 from bnmodes.errors import UsageError
-from bnmodes.protocol import AgentCapabilities, Protocol
+from bnmodes.networks.torsos import TorsoName
+from bnmodes.protocol import AgentCapabilities, Forward, Mode, Params, Protocol
 from bnmodes.replay.ring import Replay
 
 
@@ -93,3 +94,73 @@ class ValueRange:
         super().validate(evaluation_rows)
         if not self.v_min < self.v_max:
             raise UsageError(f"v_min {self.v_min} must be below v_max {self.v_max}.")
+
+
+@dataclass(frozen=True)
+class ActorCriticSettings(ReplaySettings):
+    """The settings that TD3, XQC and MR.Q share; the defaults are the study's for Atari."""
+
+    batch_size: Count = 256
+    """Transitions in a minibatch (number)."""
+    learning_starts_decisions: Whole = 10_000
+    """Decisions taken at random before the first update."""
+    torso: TorsoName = "nature"
+    """Hidden layers of the encoder, by name; `auto` chooses by the size of an observation."""
+    temperature: Positive = 10.0
+    """Of the Gumbel-Softmax policy: the higher, the nearer its actions are to uniform."""
+    exploration_noise: NotNegative = 0.1
+    """Standard deviation of the noise on a relaxed action that is played."""
+    target_noise: NotNegative = 0.1
+    """Standard deviation of the noise on a relaxed action that is bootstrapped from."""
+    target_noise_clip: NotNegative = 0.25
+    """Clip range of `target_noise`."""
+    evaluate_sampled: bool = False
+    """Evaluate with a sample of the policy instead of its most likely action."""
+
+    def capabilities(self, evaluation_rows: int) -> AgentCapabilities:
+        obs, next_obs = {"replay-obs": self.batch_size}, {"replay-next-obs": self.batch_size}
+        joined = {"joined": 2 * self.batch_size} if self.has_batchnorm else {}
+        return AgentCapabilities(
+            rows={
+                "predict": obs | joined,
+                "bootstrap": next_obs | joined,
+                "act": {"acting": self.num_envs},
+                "evaluate": {"evaluation": evaluation_rows},
+                "improve": obs,
+                "improve_critic": obs,
+                "bootstrap_actor": next_obs,
+            },
+            has_target=True,
+            has_batchnorm=self.has_batchnorm,
+        )
+
+    @property
+    def has_batchnorm(self) -> bool:
+        return False
+
+
+def actor_critic_protocol(
+    predict: Forward, bootstrap: Forward, act: Mode, improve: Mode, policy_params: Params
+) -> Protocol:
+    """The policy's loss runs the critic as acting does: one environment acts at a time, so with
+    BatchNorm both read running statistics."""
+    return Protocol(
+        predict=predict,
+        bootstrap=bootstrap,
+        act=Forward.of(act, "online", "acting"),
+        evaluate=Forward.of(act, "online", "evaluation"),
+        improve=Forward.of(improve, "online", "replay-obs"),
+        improve_critic=Forward.of(act, "online", "replay-obs"),
+        bootstrap_actor=Forward.of(act, policy_params, "replay-next-obs"),
+    )
+
+
+def protocol_without_batchnorm() -> Protocol:
+    none = Mode(statistics="none")
+    return actor_critic_protocol(
+        predict=Forward.of(none, "online", "replay-obs"),
+        bootstrap=Forward.of(none, "target", "replay-next-obs"),
+        act=none,
+        improve=none,
+        policy_params="target",
+    )

@@ -17,13 +17,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bnmodes.agents.actor_critic import (
-    ActorCritic,
-    ActorCriticSettings,
-    move_towards,
-    protocol_without_batchnorm,
-)
+from bnmodes.agents.actor_critic import ActorCritic, move_towards
 from bnmodes.agents.agent import AgentKind
+from bnmodes.agents.settings import ActorCriticSettings, protocol_without_batchnorm
 from bnmodes.agents.suites import TD3_SUITES
 from bnmodes.bounds import Count, Fraction, Positive
 from bnmodes.envs.contract import EnvSpec
@@ -31,7 +27,9 @@ from bnmodes.execution import PLAIN, Execution
 from bnmodes.learning.optimizer import Optimizer
 from bnmodes.learning.relaxed_actions import one_hot
 from bnmodes.learning.reward_scale import mean_absolute_reward
-from bnmodes.networks.actor_critic import Critic, DenseNetwork, Encoder, TwinHeads, initialise
+from bnmodes.networks.actor_critic import Critic, DenseNetwork, TwinHeads
+from bnmodes.networks.layers import initialise
+from bnmodes.networks.torsos import Torso
 from bnmodes.protocol import Protocol
 from bnmodes.replay.ring import Batch
 from bnmodes.streams import torch_stream
@@ -43,8 +41,6 @@ class TD3Settings(ActorCriticSettings):
 
     protocol: Protocol = field(default_factory=protocol_without_batchnorm)
     """Parameters, batch, statistics and updates of each forward."""
-    torso: str = "nature"
-    """Hidden layers of the encoder, by name; `auto` chooses by the size of an observation."""
     hidden_units: Count = 512
     """Units in each of the two hidden layers of the policy and of each critic (number)."""
     learning_rate: Positive = 3e-4
@@ -74,11 +70,12 @@ class TD3Agent(ActorCritic):
         total_decisions: int,
         execution: Execution = PLAIN,
     ):
-        encoder = Encoder(env.obs_shape, settings.torso, env.pixel_scale)
+        encoder = Torso(env.obs_shape, settings.torso, env.pixel_scale)
         widths = [settings.hidden_units] * 2
-        inputs = encoder.units + env.num_actions
-        critic = Critic(encoder, TwinHeads(lambda: DenseNetwork(inputs, widths, 1)))
-        actor = DenseNetwork(encoder.units, widths, env.num_actions)
+        inputs = {"input": encoder.units, "action": env.num_actions}
+        heads = TwinHeads(lambda prefix: DenseNetwork(inputs, widths, 1, prefix=prefix))
+        critic = Critic(encoder, heads)
+        actor = DenseNetwork({"input": encoder.units}, widths, env.num_actions, prefix="actor_")
         rng = torch_stream(seed, "network")
         for network in (critic, actor):
             initialise(network, "kaiming", rng)
@@ -111,6 +108,7 @@ class TD3Agent(ActorCritic):
     def _critic_update(
         self, batch: Batch, reward_scale: Tensor, noise: tuple[Tensor, Tensor]
     ) -> Float[Tensor, "3"]:
+        """Update both critics; returns loss, mean Q, mean next Q."""
         loss, q, next_q = self._critic_loss(batch, reward_scale, noise)
         self.optimizers["critic"].descend(loss, self.settings.learning_rate)
         return torch.stack((loss.detach(), q, next_q))
@@ -127,13 +125,14 @@ class TD3Agent(ActorCritic):
     def _critic_loss(
         self, batch: Batch, reward_scale: Tensor, noise: tuple[Tensor, Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        now = (batch.obs, one_hot(batch.action, self.num_actions))
+        """The loss of both critics, their mean Q, and the target critics' mean next Q."""
+        current = (batch.obs, one_hot(batch.action, self.num_actions))
         with torch.no_grad():
-            following = (batch.next_obs, self._next_action(batch.next_obs, noise))
-            next_q = self._critic("bootstrap", now, following).squeeze(-1)  # [2, B]
+            next_pair = (batch.next_obs, self._next_action(batch.next_obs, noise))
+            next_q = self._critic("bootstrap", current, next_pair).squeeze(-1)  # [2, B]
             discount = self.settings.gamma * (~batch.terminated).float()
             target = batch.reward / reward_scale + discount * next_q.amin(0)
-        q = self._critic("predict", now, following).squeeze(-1)
+        q = self._critic("predict", current, next_pair).squeeze(-1)
         loss = (q - target).square().mean(1).sum()
         return loss, q.detach().mean(), next_q.mean()
 

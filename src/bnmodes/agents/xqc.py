@@ -20,14 +20,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bnmodes.agents.actor_critic import (
-    ActorCritic,
-    ActorCriticSettings,
-    actor_critic_protocol,
-    move_towards,
-)
+from bnmodes.agents.actor_critic import ActorCritic, move_towards
 from bnmodes.agents.agent import AgentKind
-from bnmodes.agents.settings import ValueRange
+from bnmodes.agents.settings import ActorCriticSettings, ValueRange, actor_critic_protocol
 from bnmodes.agents.suites import XQC_SUITES
 from bnmodes.bounds import Bins, Count, Fraction, Positive, Whole
 from bnmodes.envs.contract import EnvSpec, Step
@@ -38,7 +33,9 @@ from bnmodes.learning.projection import Projection, ProjectionSettings
 from bnmodes.learning.relaxed_actions import one_hot
 from bnmodes.learning.reward_scale import ReturnScale
 from bnmodes.learning.targets import categorical_projection, cross_entropy
-from bnmodes.networks.actor_critic import Critic, DenseNetwork, Encoder, TwinHeads, initialise
+from bnmodes.networks.actor_critic import Critic, DenseNetwork, TwinHeads
+from bnmodes.networks.layers import initialise
+from bnmodes.networks.torsos import Torso
 from bnmodes.norm.layers import BatchNorm
 from bnmodes.norm.renorm import BatchRenorm
 from bnmodes.protocol import BATCH, RUNNING, Forward, Mode, Params, Protocol
@@ -60,8 +57,6 @@ class XQCSettings(ValueRange, ActorCriticSettings):
     """Updates in which batch renormalisation is still BatchNorm."""
     projection: ProjectionSettings = ProjectionSettings(granularity="neuron", head=True)
     """The fixed-norm projection of kernels after every optimizer step."""
-    torso: str = "nature"
-    """Hidden layers of the encoder, by name; `auto` chooses by the size of an observation."""
     hidden_layers: Count = 4
     """Hidden layers of the policy and of each critic (number)."""
     critic_units: Count = 512
@@ -101,7 +96,7 @@ class XQCSettings(ValueRange, ActorCriticSettings):
         )
         return [
             target,
-            "Joined rows are [s; s′] × [a; a′]; predict keeps the first half and bootstrap the "
+            "A joined batch is [s; s′] × [a; a′]; predict keeps the first half and bootstrap the "
             "second. Act and evaluate run the critic's encoder and the policy.",
             "Rewards are divided by the running deviation of the discounted return.",
         ]
@@ -161,15 +156,23 @@ class XQCAgent(ActorCritic):
                 return BatchNorm(shape[0], **shared)
             return BatchRenorm(shape[0], warmup_updates=settings.renorm_warmup_updates, **shared)
 
-        def dense(inputs: int, units: int, outputs: int) -> DenseNetwork:
-            widths = [units] * settings.hidden_layers
-            return DenseNetwork(inputs, widths, outputs, norm, input_norm=True, bias=False)
+        def dense(prefix: str, inputs: dict[str, int], units: int, outputs: int) -> DenseNetwork:
+            return DenseNetwork(
+                inputs,
+                [units] * settings.hidden_layers,
+                outputs,
+                norm=norm,
+                input_norm=True,
+                bias=False,
+                prefix=prefix,
+            )
 
-        encoder = Encoder(env.obs_shape, settings.torso, env.pixel_scale, norm=norm, bias=False)
-        inputs = encoder.units + env.num_actions
-        heads = TwinHeads(lambda: dense(inputs, settings.critic_units, settings.atoms))
+        encoder = Torso(env.obs_shape, settings.torso, env.pixel_scale, norm=norm, bias=False)
+        inputs = {"input": encoder.units, "action": env.num_actions}
+        heads = TwinHeads(lambda name: dense(name, inputs, settings.critic_units, settings.atoms))
         critic = Critic(encoder, heads)
-        actor = dense(encoder.units, settings.actor_units, env.num_actions)
+        features = {"input": encoder.units}
+        actor = dense("actor_", features, settings.actor_units, env.num_actions)
         rng = torch_stream(seed, "network")
         for network in (critic, actor):
             initialise(network, "orthogonal", rng)
@@ -232,20 +235,21 @@ class XQCAgent(ActorCritic):
     def _critic_loss(
         self, batch: Batch, reward_scale: Tensor, noise: tuple[Tensor, Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        now = (batch.obs, one_hot(batch.action, self.num_actions))
+        """The loss of both critics, their mean Q, and the mean of the smaller next Q."""
+        current = (batch.obs, one_hot(batch.action, self.num_actions))
         with torch.no_grad():
-            following = (batch.next_obs, self._next_action(batch.next_obs, noise))
-            next_logits = self._critic("bootstrap", now, following)  # [2, B, atoms]
+            next_pair = (batch.next_obs, self._next_action(batch.next_obs, noise))
+            next_logits = self._critic("bootstrap", current, next_pair)  # [2, B, atoms]
             next_q, lower = self._expected(next_logits).min(0)
-            rows = torch.arange(len(lower), device=lower.device)
+            samples = torch.arange(len(lower), device=lower.device)
             target = categorical_projection(
-                next_logits[lower, rows].softmax(-1),  # [B, atoms]
+                next_logits[lower, samples].softmax(-1),  # [B, atoms]
                 batch.reward / reward_scale,
                 batch.terminated,
                 self.support,
                 self.settings.gamma,
             )
-        logits = self._critic("predict", now, following)
+        logits = self._critic("predict", current, next_pair)
         loss = sum(cross_entropy(target, twin).mean() for twin in logits)
         return loss, self._expected(logits.detach()).mean(), next_q.mean()
 

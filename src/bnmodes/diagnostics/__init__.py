@@ -1,29 +1,38 @@
-"""What happens inside an agent's networks while it learns; measuring changes nothing in them."""
+"""What happens inside an agent's networks while it learns; measuring changes nothing in them.
+
+An agent gives a `RoleForward` for each role and batch. `passes` runs them and records each layer,
+`mismatch`, `halves`, `readout` and `plasticity` compute the metrics, `measure` makes one row.
+"""
 
 from bnmodes.diagnostics.halves import halves_mismatch
 from bnmodes.diagnostics.measure import (
-    Batches,
     Row,
-    measure,
+    mean_best_q,
+    measure_layers,
     measure_roles,
     rounded,
-    rows_needed,
+    samples_needed,
 )
-from bnmodes.diagnostics.passes import RoleForward, passes
-from bnmodes.diagnostics.plasticity import layer_motion
-from bnmodes.diagnostics.readout import ActionLogits, ValuesOfRows
+from bnmodes.diagnostics.passes import passes
+from bnmodes.diagnostics.readout import ActionLogits, ValuesOfActions, ValuesOfRows
+from bnmodes.diagnostics.role_forward import RoleForward, Transitions
+from bnmodes.diagnostics.rows import newest_acting_batches, replay_batches, rollout_batches
 
 __all__ = [
     "ActionLogits",
-    "Batches",
     "RoleForward",
     "Row",
+    "Transitions",
+    "ValuesOfActions",
     "ValuesOfRows",
     "halves_mismatch",
-    "layer_motion",
-    "measure",
+    "mean_best_q",
+    "measure_layers",
     "measure_roles",
+    "newest_acting_batches",
     "passes",
+    "replay_batches",
+    "rollout_batches",
     "rounded",
-    "rows_needed",
+    "samples_needed",
 ]

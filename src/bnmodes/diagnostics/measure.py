@@ -4,61 +4,38 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
-from torch import Tensor
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from bnmodes.diagnostics import mismatch, plasticity
-from bnmodes.diagnostics.passes import Pass, RoleForward, passes
-from bnmodes.diagnostics.readout import Readout, ValuesOfActions
+from bnmodes.diagnostics.passes import Pass, passes
+from bnmodes.diagnostics.readout import Readout
+from bnmodes.diagnostics.recording import kernels
+from bnmodes.diagnostics.role_forward import RoleForward
 from bnmodes.learning.optimizer import Optimizer
-from bnmodes.networks.actor_critic import DenseNetwork
-from bnmodes.networks.value import QNetwork
-from bnmodes.protocol import Params, Protocol, Role
+from bnmodes.norm.layers import ModedModule
+from bnmodes.protocol import Mode, Role
 
-Batches = UInt8[Tensor, "batches rows channels height width"]
 Row = dict[str, float | list[float]]
 
 
-def rows_needed(network: QNetwork | DenseNetwork) -> int:
-    """Fewer than twice the width would bound the rank of the features."""
-    return 2 * network.head.in_features
-
-
-def measure(
-    networks: Mapping[Params, QNetwork],
-    protocol: Protocol,
-    batches: Mapping[Role, Batches],
-    q_values: Callable[[Tensor], Tensor],
-    optimizer: Optimizer,
-    rng: np.random.Generator,
-) -> Row:
-    """Of a value learner; `q_values` decodes what a network gives, to [B, actions].
-
-    Empty before the optimizer's first step.
-    """
-    roles = {}
-    for role, role_batches in batches.items():
-        forward = getattr(protocol, role)
-        network, readout = networks[forward.params], ValuesOfActions(q_values)
-        roles[role] = RoleForward(network, forward, list(role_batches), readout)
-    if not optimizer.has_stepped:
-        return {}
-    row = measure_roles(roles, rng)
-    return rounded(row | plasticity.layer_motion(networks["online"].kernels(), [optimizer]))
+def samples_needed(head: nn.Linear) -> int:
+    """Observations to measure on: fewer than twice the features would bound their rank."""
+    return 2 * head.in_features
 
 
 @torch.no_grad()
-def measure_roles(roles: Mapping[Role, RoleForward], rng: np.random.Generator) -> Row:
-    """Each role on batches of its own rows with its declared statistics; nothing is written.
+def measure_roles(roles: Mapping[Role, Sequence[RoleForward]], rng: np.random.Generator) -> Row:
+    """Each role on batches of its own, with its declared statistics; nothing is written.
 
     Dormant units and the features' rank are those of predict, and a policy's those of improve.
     """
     row: Row = {}
-    for role, forward in roles.items():
-        found = passes(forward)
-        values = _mean([forward.readout.level(one.output) for one in found])
-        if forward.has_moments:
-            values |= _output_change(found, forward.readout) | _moment_mismatch(found, rng)
+    for role, forwards in roles.items():
+        found, readout = passes(forwards), forwards[0].readout
+        values = _mean([readout.level(one.output) for one in found])
+        if forwards[0].has_statistics:
+            values |= _output_change(found, readout) | _moment_mismatch(found, rng)
         row |= {f"{role}/{name}": value for name, value in values.items()}
         if role == "predict":
             row |= plasticity.dormant_fractions(_activity(found)) | _rank(found)
@@ -68,12 +45,40 @@ def measure_roles(roles: Mapping[Role, RoleForward], rng: np.random.Generator) -
     return row
 
 
+def measure_layers(networks: Sequence[nn.Module], optimizers: Sequence[Optimizer]) -> Row:
+    """Norm, gradient and effective learning rate of each layer of these networks."""
+    named = {name: kernel for network in networks for name, kernel in kernels(network).items()}
+    return plasticity.layer_motion(named, optimizers)
+
+
+@torch.no_grad()
+def mean_best_q(
+    heads: ModedModule,
+    mode: Mode,
+    features: Sequence[Float[Tensor, "B units"]],
+    num_actions: int,
+    q_values: Callable[[Tensor], Tensor],
+) -> float:
+    """Mean over states of the Q of the best one-hot action, by twin critic `heads` on `features`.
+
+    It stands beside the mean Q of the relaxed actions that a policy proposes.
+    """
+    best = []
+    for states in features:
+        actions = torch.eye(num_actions, device=states.device).repeat(len(states), 1)
+        output = heads((states.repeat_interleave(num_actions, 0), actions), mode)
+        q = q_values(output).mean(0).unflatten(0, (-1, num_actions))  # [B, actions]
+        best.append(float(q.amax(-1).mean()))
+    return float(np.mean(best))
+
+
 def _output_change(found: Sequence[Pass], readout: Readout) -> dict[str, float]:
-    """Between stored moments and batch statistics, on the same rows."""
+    """Between running statistics and batch statistics, on the same samples."""
     return _mean([readout.change(one.output, one.other_output) for one in found])
 
 
 def _moment_mismatch(found: Sequence[Pass], rng: np.random.Generator) -> dict[str, float]:
+    """Of each BatchNorm: the distance of running statistics from the batches', and its floor."""
     values = {}
     for norms in zip(*(one.norms for one in found), strict=True):
         layer, epsilon, convention = norms[0].layer, norms[0].epsilon, norms[0].convention

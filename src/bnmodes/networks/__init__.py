@@ -1,1 +1,1 @@
-"""Networks of the agents: torsos, heads, encoders."""
+"""Networks of the agents, built from one kind of hidden layer: linear → norm → activation."""

@@ -3,49 +3,37 @@
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from bnmodes.networks.actor_critic import (
-    DenseNetwork,
-    dense_row_norm,
-    named,
-    named_kernels,
-    traced_twins,
-    twin_kernels,
-)
-from bnmodes.networks.value import HiddenLayer, Trace, Unnormalised
+from bnmodes.networks.actor_critic import Critic, DenseNetwork, StateAction
+from bnmodes.networks.layers import Dense, LayerStack
+from bnmodes.networks.norms import layer_norm_on_dense
+from bnmodes.networks.torsos import Torso, resolve_torso
 from bnmodes.norm.layers import ModedModule
 from bnmodes.protocol import Mode
 
 
 class StateActionEmbedding(ModedModule):
-    """zsa: the state's embedding and an embedding of the action vector, mixed."""
+    """The paper's z_sa: the state's embedding mixed with an embedding of the action vector."""
 
     def __init__(self, state_units: int, num_actions: int, action_units: int, units: int):
         super().__init__()
-        self.action = nn.Linear(num_actions, action_units)
-        inputs = state_units + action_units
-        self.mix = DenseNetwork(inputs, [units] * 2, units, dense_row_norm, F.elu)
+        self.action = LayerStack(
+            (num_actions,), [Dense(action_units)], ["embedding_action"], activation=nn.ELU
+        )
+        self.mix = DenseNetwork(
+            {"state": state_units, "action": action_units},
+            [units] * 2,
+            units,
+            norm=layer_norm_on_dense,
+            activation=nn.ELU,
+            prefix="embedding_",
+        )
 
-    def run(
-        self, rows: tuple[Float[Tensor, "B state"], Float[Tensor, "B actions"]], mode: Mode
-    ) -> Float[Tensor, "B units"]:
+    def run(self, rows: StateAction, mode: Mode) -> Float[Tensor, "B units"]:
         state, action = rows
-        return self.mix(torch.cat([state, F.elu(self.action(action))], dim=1), mode)
-
-    def traced(
-        self, rows: tuple[Float[Tensor, "B state"], Float[Tensor, "B actions"]], mode: Mode
-    ) -> Trace:
-        state, action = rows
-        linear = self.action(action)
-        layer = HiddenLayer("action", Unnormalised(), linear, F.elu(linear))
-        mixed = self.mix.traced(torch.cat([state, layer.units], dim=1), mode)
-        return mixed._replace(layers=[layer, *mixed.layers])
-
-    def kernels(self) -> dict[str, Tensor]:
-        return {"action": self.action.weight} | self.mix.kernels()
+        return self.mix(torch.cat([state, self.action(action, mode)], dim=1), mode)
 
 
 class EmbeddedHeads(ModedModule):
@@ -55,34 +43,32 @@ class EmbeddedHeads(ModedModule):
         super().__init__()
         self.embedding = embedding
         self.twins = nn.ModuleList(
-            DenseNetwork(units, [units] * 3, 1, dense_row_norm, F.elu) for _ in range(2)
+            DenseNetwork(
+                {"input": units},
+                [units] * 3,
+                1,
+                norm=layer_norm_on_dense,
+                activation=nn.ELU,
+                prefix=prefix,
+            )
+            for prefix in ("critic1_", "critic2_")
         )
 
-    def run(
-        self, rows: tuple[Float[Tensor, "B state"], Float[Tensor, "B actions"]], mode: Mode
-    ) -> Float[Tensor, "2 B 1"]:
+    def run(self, rows: StateAction, mode: Mode) -> Float[Tensor, "2 B 1"]:
         x = self.embedding(rows, mode)
         return torch.stack([twin(x, mode) for twin in self.twins])
 
-    def traced(
-        self, rows: tuple[Float[Tensor, "B state"], Float[Tensor, "B actions"]], mode: Mode
-    ) -> Trace:
-        embedded = self.embedding.traced(rows, mode)
-        twins = traced_twins(self.twins, embedded.output, mode)
-        return twins._replace(layers=named("embedding", embedded.layers) + twins.layers)
-
-    def kernels(self) -> dict[str, Tensor]:
-        return named_kernels("embedding", self.embedding.kernels()) | twin_kernels(self.twins)
-
 
 class Prediction(NamedTuple):
+    """What the model predicts of the next step."""
+
     terminated: Float[Tensor, " B"]
     next_state: Float[Tensor, "B state"]
     reward_logits: Float[Tensor, "B bins"]
 
 
 class ModelHead(nn.Module):
-    """What the embedding says will follow; linear, so that the embedding does the work."""
+    """Predicts the next step from the embedding; linear, so that the embedding does the work."""
 
     def __init__(self, units: int, state_units: int, bins: int):
         super().__init__()
@@ -92,3 +78,35 @@ class ModelHead(nn.Module):
     def forward(self, x: Float[Tensor, "B units"]) -> Prediction:
         terminated, next_state, reward_logits = self.linear(x).split(self.sizes, dim=1)
         return Prediction(terminated.squeeze(1), next_state, reward_logits)
+
+
+def mrq_networks(
+    obs_shape: tuple[int, ...],
+    num_actions: int,
+    torso: str,
+    pixel_scale: float,
+    *,
+    units: int,
+    action_units: int,
+    reward_bins: int,
+) -> tuple[Critic, DenseNetwork, ModelHead]:
+    """A critic, a policy on the features of its encoder, and a head of the model."""
+    torso = resolve_torso(torso, obs_shape)
+    encoder = Torso(
+        obs_shape,
+        torso,
+        pixel_scale,
+        pixel_offset=-0.5 if torso == "mrq" else 0.0,  # MinAtar's planes are binary
+        norm=layer_norm_on_dense,
+        activation=nn.ELU,
+    )
+    embedding = StateActionEmbedding(encoder.units, num_actions, action_units, units)
+    actor = DenseNetwork(
+        {"input": encoder.units},
+        [units] * 2,
+        num_actions,
+        norm=layer_norm_on_dense,
+        prefix="actor_",
+    )
+    critic = Critic(encoder, EmbeddedHeads(embedding, units))
+    return critic, actor, ModelHead(units, encoder.units, reward_bins)

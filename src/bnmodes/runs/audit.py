@@ -1,6 +1,5 @@
-"""Each role of a trained agent: what it declares beside what is observed."""
+"""Each role of a trained agent: the forward that it declares beside the one that is observed."""
 
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 
@@ -8,33 +7,30 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bnmodes.agents.actor_critic import ActorCritic
-from bnmodes.agents.actor_critic_roles import (
-    Transitions,
-    role_networks,
-    update_rows,
-)
-from bnmodes.agents.agent import Agent
-from bnmodes.agents.shared import forward_as
+from bnmodes.agents.agent import Agent, DeclaresRoles
 from bnmodes.audit import Audit, audit
+from bnmodes.diagnostics import RoleForward, Transitions
 from bnmodes.envs.contract import VectorEnv
 from bnmodes.envs.registry import make_env
-from bnmodes.protocol import Forward, Protocol, Role
+from bnmodes.errors import UsageError
 from bnmodes.norm.renorm import BatchRenorm
-from bnmodes.streams import numpy_stream
+from bnmodes.protocol import Role
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import build_agent
+from bnmodes.streams import numpy_stream
 
 _DECISIONS = 100
 _EXPLORE = 0.5
-"""Share of random actions, so that an agent which stands still sees different rows too."""
+"""Share of random actions, so that an agent which stands still sees different states too."""
 
 
 @dataclass(frozen=True)
 class RoleAudit:
+    """One role: its networks, statistics and whether it updates running statistics, in words."""
+
     role: Role
     rows: str
-    """How many of which population."""
+    """Size and population of its batch, e.g. "32 × replay-obs"."""
     declared: str
     observed: str
 
@@ -44,31 +40,35 @@ class RoleAudit:
 
 
 def audit_run(folder: RunFolder, seed: int) -> tuple[list[RoleAudit], list[str]]:
-    """Of a finished run or its newest checkpoint, on rows of games played now; and notes."""
+    """The audit of each role, and notes about the stored networks.
+
+    The agent is that of a finished run or of its newest checkpoint; the transitions are of episodes
+    played for the audit.
+    """
     spec = folder.spec()
     rng = numpy_stream(seed, "audited games")
     env = make_env(spec.env, spec.evaluation.episodes, int(rng.integers(2**31 - 1000)))
     agent = build_agent(spec, env)
+    if not isinstance(agent, DeclaresRoles):
+        raise UsageError(
+            f"{spec.agent} does not show its forwards: give its class a method `role_forwards` "
+            "(see bnmodes.agents.agent.DeclaresRoles)."
+        )
     networks, notes = folder.networks()
     agent.load_networks(networks)
     played = _play(agent, env, rng)
-    setting, protocol = spec.settings.capabilities(spec.evaluation.episodes), spec.settings.protocol
+    offered, protocol = spec.settings.capabilities(spec.evaluation.episodes), spec.settings.protocol
     audits = []
-    for role, forward in protocol.roles().items():
-        count = setting.rows[role][forward.population]
-        transitions = count // 2 if forward.population == "joined" else count
-        # A single row has no batch-mates to exchange: its forward is given two.
-        size, held = max(2, transitions), len(played[0])
-        places = rng.choice(held, size, replace=size > held)
-        rows = tuple(part[places] for part in played)
-        declared, batch, output = _role_forward(agent, protocol, role, rows, rng)
-        used, observed = _observe(agent, output, batch)
-        promised = _promised(agent, declared, forward)
+    for role, declared in protocol.roles().items():
+        batch_size = offered.rows[role][declared.population]
+        transitions = batch_size // 2 if declared.population == "joined" else batch_size
+        forward = _role_forward(agent, role, played, transitions, rng)
+        used, observed = _observe(agent, forward)
         audits.append(
             RoleAudit(
                 role,
-                f"{count} × {forward.population}",
-                declared=_in_words(declared, promised),
+                f"{batch_size} × {declared.population}",
+                declared=_in_words(forward.networks, _promised(agent, forward)),
                 observed=_in_words(used, observed),
             )
         )
@@ -76,7 +76,7 @@ def audit_run(folder: RunFolder, seed: int) -> tuple[list[RoleAudit], list[str]]
 
 
 def _play(agent: Agent, env: VectorEnv, rng: np.random.Generator) -> Transitions:
-    """What was seen in a few games, what was done, and what came of it."""
+    """The transitions of a few episodes."""
     obs, played = env.reset(), []
     for _ in range(_DECISIONS):
         explore = rng.random(env.num_envs) < _EXPLORE
@@ -85,61 +85,63 @@ def _play(agent: Agent, env: VectorEnv, rng: np.random.Generator) -> Transitions
         step = env.step(actions)
         played.append((obs, actions, step.successor))
         obs = step.obs
-    seen, done, came = (np.concatenate(parts) for parts in zip(*played, strict=True))
-    return torch.from_numpy(seen), torch.from_numpy(done), torch.from_numpy(came)
+    parts = (torch.from_numpy(np.concatenate(part)) for part in zip(*played, strict=True))
+    return Transitions(*parts)
 
 
 def _role_forward(
-    agent: Agent, protocol: Protocol, role: Role, rows: Transitions, rng: np.random.Generator
-) -> tuple[list[str], Tensor, Callable[[Tensor], Tensor]]:
-    """Names of its networks, a batch, and its forward of that batch.
-
-    An actor-critic's rows have several parts: there the batch holds their places.
-    """
-    forward = getattr(protocol, role)
-    if not isinstance(agent, ActorCritic):
-        x = rows[2] if role == "bootstrap" else rows[0]
-        return [forward.params], x, lambda x: forward_as(role, protocol, agent.networks, x)
+    agent: DeclaresRoles, role: Role, played: Transitions, count: int, rng: np.random.Generator
+) -> RoleForward:
+    """The role's forward on random transitions, as many as its batch is made of."""
+    # A single sample has no batch-mates to exchange: its forward is given two.
+    size, held = max(2, count), len(played.action)
+    places = rng.choice(held, size, replace=size > held)
     noise = torch.Generator().manual_seed(int(rng.integers(2**63 - 1)))
-    given = update_rows(agent, rows, noise)
-    places = torch.arange(len(given.obs))
-    names = role_networks(role, forward)
-    return names, places, lambda places: agent.role_output(role, given.at(places))
+    forwards = agent.role_forwards(Transitions(*(part[places] for part in played)), noise)
+    if role not in forwards:
+        raise UsageError(
+            f"the protocol declares a role '{role}', but the agent's `role_forwards` has only "
+            f"{', '.join(forwards)}: add it there."
+        )
+    return forwards[role]
 
 
 @torch.no_grad()
-def _observe(
-    agent: Agent, forward: Callable[[Tensor], Tensor], batch: Tensor
-) -> tuple[list[str], Audit]:
-    """The networks that its output comes from, and the audit of its forward."""
+def _observe(agent: DeclaresRoles, role: RoleForward) -> tuple[tuple[str, ...], Audit]:
+    """Names of the networks that the role's output depends on, and the audit of its forward."""
     before = {name: deepcopy(network.state_dict()) for name, network in agent.networks.items()}
+    everything = torch.arange(role.batch_size)
+
+    def forward(samples: Tensor) -> Tensor:
+        return role.at(samples).output()
 
     def output(changed: str | None = None) -> Tensor:
         if changed is not None:
             for parameter in agent.networks[changed].parameters():
                 factors = torch.linspace(0.5, 1.5, parameter.numel())  # no norm takes these back
                 parameter.mul_(factors.view(parameter.shape))
-        result = forward(batch)
+        result = forward(everything)
         for name, network in agent.networks.items():
             network.load_state_dict(before[name])
         return result
 
     plain = output()
-    used = [name for name in agent.networks if not torch.equal(plain, output(name))]
-    return used, audit(forward, batch, modules=list(agent.networks.values()))
+    used = tuple(name for name in agent.networks if not torch.equal(plain, output(name)))
+    return used, audit(forward, everything, modules=list(agent.networks.values()))
 
 
-def _promised(agent: Agent, networks: list[str], forward: Forward) -> Audit:
-    """Batch renormalisation holds batch statistics near the stored moments, after its warm-up."""
-    promised = Audit.promised_by(forward)
-    layers = [layer for name in networks for layer in agent.networks[name].modules()]
-    if forward.statistics == "batch" and any(
+def _promised(agent: DeclaresRoles, role: RoleForward) -> Audit:
+    """What the role declares. Batch renormalisation holds batch statistics near the running ones
+    after its warm-up: then it reads both."""
+    promised = Audit.promised_by(role.mode)
+    layers = [layer for name in role.networks for layer in agent.networks[name].modules()]
+    if role.mode.statistics == "batch" and any(
         isinstance(layer, BatchRenorm) and layer.updates >= layer.warmup_updates for layer in layers
     ):
         return replace(promised, reads_stored_moments=True)
     return promised
 
 
-def _in_words(networks: list[str], found: Audit) -> str:
+def _in_words(networks: tuple[str, ...], found: Audit) -> str:
     writes = ["writes"] if found.writes_stored_moments else []
     return ", ".join([" and ".join(networks).replace("_", " "), found.statistics, *writes])

@@ -1,0 +1,108 @@
+"""What the layers of a network compute in one forward, read through forward hooks.
+
+Networks know nothing of it: every `LayerStack` inside a network has named layers, and hooks on its
+norms, activations and head keep what passes through them.
+"""
+
+from typing import NamedTuple
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from bnmodes.diagnostics.role_forward import Inputs
+from bnmodes.networks.layers import LayerStack
+from bnmodes.norm.layers import ModedModule
+from bnmodes.protocol import Mode
+
+
+class LayerRecord(NamedTuple):
+    """One layer in one forward."""
+
+    name: str
+    norm: ModedModule
+    before_norm: Float[Tensor, "B C ..."]
+    """The norm's input."""
+    units: Float[Tensor, "B C ..."] | None
+    """The activation's output; None for a norm on a network's input, which has no units."""
+    channels: slice = slice(None)
+    """The norm's channels that `before_norm` holds."""
+
+
+class Recording(NamedTuple):
+    """One forward of a network."""
+
+    layers: list[LayerRecord]
+    """In the order in which they were computed."""
+    head_inputs: dict[str, Float[Tensor, "B units"]]
+    """What each head read, by the head's name."""
+    output: Tensor
+
+
+def record(network: nn.Module, inputs: Inputs, mode: Mode) -> Recording:
+    """Run the network and keep what its layers computed."""
+    layers: list[LayerRecord] = []
+    head_inputs: dict[str, Tensor] = {}
+    handles: list[RemovableHandle] = []
+    for stack in _stacks(network):
+        handles += _hook_layers(stack, layers)
+        if stack.input_norm is not None:
+            handles.append(_hook_input_norm(stack, layers))
+        if stack.head is not None:
+            handles.append(_hook_head(stack, head_inputs))
+    try:
+        output = network(inputs, mode)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return Recording(layers, head_inputs, output)
+
+
+def kernels(network: nn.Module) -> dict[str, Tensor]:
+    """The kernel of each layer and head of the network, by its name."""
+    found = {}
+    for stack in _stacks(network):
+        for name, linear in zip(stack.names, stack.linears, strict=True):
+            found[name] = linear.weight
+        if stack.head is not None:
+            found[_head_name(stack)] = stack.head.weight
+    return found
+
+
+def _stacks(network: nn.Module) -> list[LayerStack]:
+    return [module for module in network.modules() if isinstance(module, LayerStack)]
+
+
+def _head_name(stack: LayerStack) -> str:
+    return f"{stack.prefix}head"
+
+
+def _hook_layers(stack: LayerStack, layers: list[LayerRecord]) -> list[RemovableHandle]:
+    before: dict[str, Tensor] = {}
+    handles = []
+    for name, norm, activation in zip(stack.names, stack.norms, stack.activations, strict=True):
+
+        def keep_input(_, inputs, __, name=name):
+            before[name] = inputs[0]
+
+        def keep_layer(_, __, units, name=name, norm=norm):
+            layers.append(LayerRecord(name, norm, before.pop(name), units))
+
+        handles.append(norm.register_forward_hook(keep_input))
+        handles.append(activation.register_forward_hook(keep_layer))
+    return handles
+
+
+def _hook_input_norm(stack: LayerStack, layers: list[LayerRecord]) -> RemovableHandle:
+    def keep_parts(norm, inputs, _):
+        for name, channels in stack.input_parts.items():
+            layers.append(LayerRecord(name, norm, inputs[0][:, channels], None, channels))
+
+    return stack.input_norm.register_forward_hook(keep_parts)
+
+
+def _hook_head(stack: LayerStack, head_inputs: dict[str, Tensor]) -> RemovableHandle:
+    def keep_input(_, inputs, __):
+        head_inputs[_head_name(stack)] = inputs[0]
+
+    return stack.head.register_forward_hook(keep_input)
