@@ -254,7 +254,7 @@ def test_a_rollouts_rows_are_minibatches_steps_and_the_acting_batch():
     assert {role: tuple(b.shape[:2]) for role, b in batches.items()} == {
         "predict": (2, 32), "bootstrap": (4, 16), "act": (1, 20),
     }  # fmt: skip
-    steps = {step.numpy().tobytes() for step in agent.rollout["successor"]}
+    steps = {step.numpy().tobytes() for step in agent.rollout["next_obs"]}
     assert {step.numpy().tobytes() for step in batches["bootstrap"]} <= steps
     held = {row.numpy().tobytes() for row in agent.rollout["obs"].flatten(0, 1)}
     assert {row.numpy().tobytes() for row in batches["predict"].flatten(0, 1)} <= held

@@ -17,7 +17,7 @@ ATARI = make_spec(4, (1, 84, 84))
 
 
 def everything(replay: Replay, env: int) -> Batch:
-    held = np.arange(replay.oldest[env], replay.made)
+    held = np.arange(replay.oldest[env], replay.transitions_added)
     return replay.gather(np.full_like(held, env), held)
 
 
@@ -34,7 +34,7 @@ def same(batch: Batch, transitions: list[Transition]) -> bool:
 small_runs = given(
     stack=st.sampled_from([1, 4]),
     num_envs=st.integers(1, 3),
-    lane_capacity=st.integers(1, 25),
+    env_capacity=st.integers(1, 25),
     spare=st.integers(0, 2),
     ending=st.sampled_from([0.0, 0.02, 0.1, 0.5, 1.0]),
     seed=st.integers(0, 2**32 - 1),
@@ -45,9 +45,9 @@ small_runs = given(
 @settings(max_examples=150, deadline=None)
 @small_runs
 def test_it_holds_exactly_the_newest_transitions_as_they_were_seen(
-    stack, num_envs, lane_capacity, spare, ending, seed, decisions
+    stack, num_envs, env_capacity, spare, ending, seed, decisions
 ):
-    capacity = num_envs * lane_capacity + min(spare, num_envs - 1)
+    capacity = num_envs * env_capacity + min(spare, num_envs - 1)
     games = RandomGames(make_spec(stack), num_envs, ending, seed)
     replay = Replay(games.spec, num_envs, capacity)
     games.begin(replay)
@@ -64,10 +64,10 @@ def test_it_holds_exactly_the_newest_transitions_as_they_were_seen(
 @settings(max_examples=60, deadline=None)
 @small_runs
 def test_a_restored_replay_goes_on_identically(
-    stack, num_envs, lane_capacity, spare, ending, seed, decisions
+    stack, num_envs, env_capacity, spare, ending, seed, decisions
 ):
     games = RandomGames(make_spec(stack), num_envs, ending, seed)
-    capacity = num_envs * lane_capacity
+    capacity = num_envs * env_capacity
     replay, restored = (Replay(games.spec, num_envs, capacity) for _ in range(2))
     games.begin(restored)  # what a used replay held before must not matter
     for _ in range(spare):
@@ -105,7 +105,7 @@ def test_a_replay_of_another_size_is_refused():
         Replay(make_spec(4), 2, 102).load_state(saved)
 
 
-def test_sampling_is_uniform_over_unequal_lanes():
+def test_sampling_is_uniform_over_unequal_environments():
     games = RandomGames(make_spec(1), 2, np.array([1.0, 0.0]), seed=1)
     replay = Replay(games.spec, 2, 80)
     games.begin(replay)

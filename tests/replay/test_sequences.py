@@ -14,7 +14,7 @@ from helpers.random_games import RandomGames, Transition, make_spec
 
 
 def stretch(history: list[Transition], first: int, steps: int) -> list[Transition]:
-    """Transitions from one on, until the game ends, a step terminates, or none was made."""
+    """Transitions from one on, until the game ends, a step terminates, or there is none yet."""
     taken = []
     for transition in history[first : first + steps]:
         if transition.starts_before != history[first].starts_before:
@@ -44,18 +44,18 @@ def test_sequences_and_returns_are_what_was_played(
     for _ in range(decisions):
         games.decide(replay)
     held = [
-        (lane, transition)
-        for lane in range(num_envs)
-        for transition in range(replay.oldest[lane], replay.made)
+        (env_index, transition)
+        for env_index in range(num_envs)
+        for transition in range(replay.oldest[env_index], replay.transitions_added)
     ]
     if not held:
         return
-    lanes, transitions = np.array(held, np.int64).T
-    sequences = gather_sequences(replay, lanes, transitions, steps)
+    env_indices, transitions = np.array(held, np.int64).T
+    sequences = gather_sequences(replay, env_indices, transitions, steps)
     returns, discounts = n_step_return(sequences, gamma=0.9)
-    last = sequences.last_successor()
-    for row, (lane, first) in enumerate(held):
-        expected = stretch(games.history[lane], first, steps)
+    last = sequences.last_next_obs()
+    for row, (env_index, first) in enumerate(held):
+        expected = stretch(games.history[env_index], first, steps)
         length = len(expected)
         assert sequences.exists[row].tolist() == [k < length for k in range(steps)]
         for k, transition in enumerate(expected):

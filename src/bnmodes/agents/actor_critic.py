@@ -225,7 +225,7 @@ class ActorCritic:
         return diagnose(self, rng)
 
     def transitions(self, count: int, rng: np.random.Generator) -> Transitions:
-        """Observation, action and successor, drawn as an update draws them."""
+        """Observation, action and next observation, drawn as an update draws them."""
         drawn = self.replay.sample(count, rng)
         return drawn.obs, drawn.action, drawn.next_obs
 

@@ -25,7 +25,7 @@ from bnmodes.replay.ring import Replay
 
 Observation = UInt8[Tensor, "B C H W"]
 Transitions = tuple[Observation, Int64[Tensor, " B"], Observation]
-"""Observations, actions and successors."""
+"""Observations, actions and next observations."""
 
 
 @runtime_checkable

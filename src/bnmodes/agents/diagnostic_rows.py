@@ -35,13 +35,13 @@ def newest_acting_batches(
 ) -> Batches:
     """The rows of the newest decisions, together as they were acted on. A single environment's
     rows have no batch-mates and no moments: they stand in random groups of the newest ones."""
-    envs, held = len(replay.oldest), replay.made - int(replay.oldest.max())
+    envs, held = len(replay.oldest), replay.transitions_added - int(replay.oldest.max())
     group = min(held, group_of_one_env) if envs == 1 else 1
-    decisions = replay.made - 1 - np.arange(min(most, held // group) * group)
+    decisions = replay.transitions_added - 1 - np.arange(min(most, held // group) * group)
     if envs == 1:
         decisions = rng.permutation(decisions)
-    lanes = np.tile(np.arange(envs), len(decisions))
-    return replay.gather(lanes, decisions.repeat(envs)).obs.unflatten(0, (-1, group * envs))
+    env_indices = np.tile(np.arange(envs), len(decisions))
+    return replay.gather(env_indices, decisions.repeat(envs)).obs.unflatten(0, (-1, group * envs))
 
 
 def rollout_batches(
@@ -61,6 +61,6 @@ def rollout_batches(
     bootstrapped = torch.from_numpy(rng.permutation(steps)[: math.ceil(rows / envs)])
     return {
         "predict": rollout["obs"].flatten(0, 1)[learnt].unflatten(0, (minibatches, minibatch_size)),
-        "bootstrap": rollout["successor"][bootstrapped],
+        "bootstrap": rollout["next_obs"][bootstrapped],
         "act": torch.from_numpy(obs)[None].to(rollout["obs"].device),
     }

@@ -116,11 +116,11 @@ class MRQ(ActorCritic):
             for _ in range(self.config.target_period_updates):
                 self._learn_model()
         size, steps = self.config.batch_size, self.config.return_steps
-        lane, transition, sequences = self._sample(size, steps, self.replay_stream)
+        env_index, transition, sequences = self._sample(size, steps, self.replay_stream)
         td_error = self._learn_values(sequences)
         self.policy_update(sequences.observation(0), self._gumbel(self.config.batch_size))
         # The one wait for the device, after all of the update's work was given to it.
-        self.priorities.update(lane, transition, td_error.cpu().numpy())
+        self.priorities.update(env_index, transition, td_error.cpu().numpy())
         self.updates += 1
 
     def _renew_targets(self) -> None:
@@ -135,10 +135,10 @@ class MRQ(ActorCritic):
         self, count: int, steps: int, rng: np.random.Generator
     ) -> tuple[Index, Index, Sequences]:
         """Prioritised and shifted."""
-        lane, transition = self.priorities.sample(count, rng)
-        sequences = gather_sequences(self.replay, lane, transition, steps)
+        env_index, transition = self.priorities.sample(count, rng)
+        sequences = gather_sequences(self.replay, env_index, transition, steps)
         frames = shifted(sequences.frames, self.config.shift_pixels, rng, self.execution)
-        return lane, transition, replace(sequences, frames=frames)
+        return env_index, transition, replace(sequences, frames=frames)
 
     def _learn_model(self) -> None:
         """One encoder update."""
@@ -210,7 +210,7 @@ class MRQ(ActorCritic):
         target_reward_scale: Tensor,
         noise: tuple[Tensor, Tensor],
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        first, last = sequences.observation(0), sequences.last_successor()
+        first, last = sequences.observation(0), sequences.last_next_obs()
         now = (first, one_hot(sequences.action[:, 0], self.num_actions))
         with torch.no_grad():
             rewards, discount = n_step_return(sequences, self.config.gamma)
@@ -228,9 +228,9 @@ class MRQ(ActorCritic):
         return self.config.logit_penalty * logits.square().mean() - q.mean()
 
     def transitions(self, count: int, rng: np.random.Generator) -> Transitions:
-        """As a value update's; the successor is that of its last step."""
+        """As a value update's; the next observation is that of its last step."""
         _, _, sequences = self._sample(count, self.config.return_steps, rng)
-        return sequences.observation(0), sequences.action[:, 0], sequences.last_successor()
+        return sequences.observation(0), sequences.action[:, 0], sequences.last_next_obs()
 
     def take_metrics(self) -> dict[str, float]:
         scale = {"reward_scale": self.reward_scale}

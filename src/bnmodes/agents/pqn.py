@@ -55,11 +55,12 @@ class PQN:
         self.shuffle_stream = numpy_stream(seed, "shuffle")
         metrics = ("loss", "predict_max_q", "mean_target", "gradient_norm")
         self.means = Means(metrics, execution.device)
-        steps, pictures = (config.rollout_steps, config.num_envs), env.obs_shape
+        steps = (config.rollout_steps, config.num_envs)
+        observations = {"size": (*steps, *env.obs_shape), "dtype": getattr(torch, env.dtype)}
         device = execution.device
         self.rollout = {
-            "obs": torch.zeros((*steps, *pictures), dtype=torch.uint8, device=device),
-            "successor": torch.zeros((*steps, *pictures), dtype=torch.uint8, device=device),
+            "obs": torch.zeros(**observations, device=device),
+            "next_obs": torch.zeros(**observations, device=device),
             "acting_value": torch.zeros(steps, device=device),
             # Small, and looked at: on the host, until the rollout is learnt from.
             "action": torch.zeros(steps, dtype=torch.int64),
@@ -106,7 +107,7 @@ class PQN:
             ("cut", step.game_over),
         ):
             self.rollout[name][self.step] = torch.from_numpy(rows[:envs])
-        self.rollout["successor"][self.step] = self._to_device(step.successor[:envs])
+        self.rollout["next_obs"][self.step] = self._to_device(step.next_obs[:envs])
         self.step += 1
 
     def learn(self) -> None:
@@ -135,22 +136,22 @@ class PQN:
 
     @torch.no_grad()
     def _next_values(self, rollout: Mapping[str, Tensor]) -> Tensor:
-        """max Q of the true successor of each step, [steps, envs]."""
-        successor, values = rollout["successor"], rollout["acting_value"].roll(-1, dims=0)
+        """max Q of the true next observation of each step, [steps, envs]."""
+        next_obs, values = rollout["next_obs"], rollout["acting_value"].roll(-1, dims=0)
         if self.config.bootstrap_source == "recompute":
             for step in range(self.step):
-                values[step] = self.next_value(successor[step])
+                values[step] = self.next_value(next_obs[step])
             return values
-        values[-1] = self.next_value(successor[-1])
+        values[-1] = self.next_value(next_obs[-1])
         # After a truncation the next acting value is another game's.
         cut, terminated = self.rollout["cut"][:-1], self.rollout["terminated"][:-1]
         for step in (cut & ~terminated).any(1).nonzero()[:, 0].tolist():
-            own = self.next_value(successor[step])
+            own = self.next_value(next_obs[step])
             values[step] = torch.where(rollout["cut"][step], own, values[step])
         return values
 
-    def _next_value(self, successor: Tensor) -> Tensor:
-        return self._q_values(self._forward("bootstrap", successor)).amax(-1)
+    def _next_value(self, next_obs: Tensor) -> Tensor:
+        return self._q_values(self._forward("bootstrap", next_obs)).amax(-1)
 
     def _update(self, obs: Tensor, action: Tensor, target: Tensor) -> Float[Tensor, "4"]:
         """Loss, mean max Q, mean target, and the gradient's norm."""

@@ -76,8 +76,8 @@ class PQNConfig:
         return self.epochs * self.minibatches / (self.num_envs * self.rollout_steps)
 
     def memory_bytes(self, env: EnvSpec) -> int:
-        """Of the rollout: observations and their successors."""
-        return 2 * self.num_envs * self.rollout_steps * math.prod(env.obs_shape)
+        """Of the rollout: observations and next observations."""
+        return 2 * self.num_envs * self.rollout_steps * env.obs_bytes
 
     def rehearsal(self) -> "PQNConfig":
         """As many minibatches of the same size for each decision, in rollouts of one step."""

@@ -154,7 +154,7 @@ def env_list(args: list[str]) -> None:
     parse(EnvList, args, "bnmodes env list")
     table = Table("game", "actions", "observation", box=None)
     for row in list_envs():
-        table.add_row(row.name, str(row.num_actions or "–"), "×".join(map(str, row.obs_shape)))
+        table.add_row(row.name, str(row.num_actions or "–"), row.observation)
     console.print(table)
 
 

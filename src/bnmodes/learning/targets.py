@@ -45,8 +45,8 @@ def q_lambda(
 ) -> Float[Tensor, "T E"]:
     """Q(λ) returns of a rollout, time first: G_t = r_t + γ(1 − d_t)[λ G_{t+1} + (1 − λ) v_t].
 
-    v_t = `next_value[t]` is max Q of the *true* successor of step t: row t, never t + 1, and the
-    final observation rather than the first one of the next game. `cut[t]` says that step t + 1
+    v_t = `next_value[t]` is max Q of the *true* next observation of step t: row t, never t + 1, and
+    the final observation rather than the first one of the next game. `cut[t]` says that step t + 1
     belongs to another game (terminated or truncated): the bracket is then v_t alone, as it is at
     the last step of the rollout. A life loss that ends learning but not the game needs no cut.
 

@@ -17,8 +17,8 @@ def play_games(
 ) -> Float32[np.ndarray, " envs"]:
     """Raw return of the first game of each environment.
 
-    "The first N games that end" would count short games too often. A finished environment plays on
-    unheard, so that a batch-statistic forward keeps its rows.
+    "The first N games that end" would count short games too often. Finished environments keep
+    stepping, their rewards ignored, so that the batch size stays constant.
     """
     obs = env.reset()
     returns = np.zeros(env.num_envs, np.float32)
