@@ -8,8 +8,12 @@ from bnmodes.envs.contract import EnvSpec, Step
 from bnmodes.replay.ring import Replay
 
 
-def make_spec(stack: int, frame_shape: tuple[int, int, int] = (2, 2, 3)) -> EnvSpec:
-    return EnvSpec("random", 4, frame_shape, stack, 1.0, 1)
+def make_spec(stack: int, frame_shape: tuple[int, ...] = (2, 2, 3)) -> EnvSpec:
+    dtype = "uint8" if len(frame_shape) == 3 else "float32"
+    return EnvSpec("random", 4, frame_shape, stack, 1.0, 1, dtype)
+
+
+VECTORS = make_spec(1, (5,))
 
 
 @dataclass
@@ -33,7 +37,10 @@ class RandomGames:
         self.starts = [0] * num_envs
 
     def noise(self, channels: int) -> np.ndarray:
-        return self.rng.integers(0, 256, (channels, *self.spec.frame_shape[1:]), dtype=np.uint8)
+        shape = (channels, *self.spec.frame_shape[1:])
+        if self.spec.dtype == "float32":
+            return self.rng.normal(size=shape).astype(np.float32)
+        return self.rng.integers(0, 256, shape, dtype=np.uint8)
 
     def first_obs(self, env: int) -> np.ndarray:
         self.starts[env] += 1

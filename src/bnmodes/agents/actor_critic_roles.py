@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64, UInt8
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from bnmodes.learning.optimizer import Optimizer
@@ -19,11 +19,12 @@ from bnmodes.learning.relaxed_actions import (
     one_hot,
 )
 from bnmodes.networks.actor_critic import Critic, DenseNetwork, Encoder, Policy
+from bnmodes.networks.value import ObservationRows
 from bnmodes.norm.layers import ModedModule
 from bnmodes.protocol import Forward, Params, Role
 from bnmodes.replay.ring import Replay
 
-Observation = UInt8[Tensor, "B C H W"]
+Observation = ObservationRows
 Transitions = tuple[Observation, Int64[Tensor, " B"], Observation]
 """Observations, actions and next observations."""
 

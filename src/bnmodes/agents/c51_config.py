@@ -28,7 +28,7 @@ class C51Config:
     """The normalisation before every ReLU."""
     projection: ProjectionConfig = ProjectionConfig()
     """The fixed-norm projection of kernels after every optimizer step."""
-    torso: Literal["nature", "minatar"] = "nature"
+    torso: Literal["nature", "minatar", "dense"] = "nature"
     """Hidden layers: three convolutions and dense 512, or one convolution and dense 128."""
     num_envs: int = 1
     """Environments that act side by side (number)."""

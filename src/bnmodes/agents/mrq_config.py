@@ -17,7 +17,7 @@ class MRQConfig(ActorCriticConfig):
 
     protocol: Protocol = field(default_factory=lambda: preset("mrq/none"))
     """Parameters, rows, statistics and writes of each forward."""
-    torso: Literal["mrq", "minatar"] = "mrq"
+    torso: Literal["mrq", "minatar", "dense"] = "mrq"
     """Hidden layers of the encoder: four convolutions and dense 512, or one and dense 128."""
     hidden_units: int = 512
     """Units of every other hidden layer, and of the embedding of state and action (number)."""

@@ -26,7 +26,7 @@ class PQNConfig:
     (as released; only the last step, and truncated ones, get a bootstrap forward)."""
     norm: NormConfig = NormConfig()
     """The normalisation before every ReLU."""
-    torso: Literal["nature", "minatar"] = "nature"
+    torso: Literal["nature", "minatar", "dense"] = "nature"
     """Hidden layers: three convolutions and dense 512, or one convolution and dense 128."""
     head: Literal["scalar", "hl-gauss"] = "scalar"
     """Regress each action's value, or its Gaussian histogram (cross-entropy)."""

@@ -16,7 +16,7 @@ class TD3Config(ActorCriticConfig):
 
     protocol: Protocol = field(default_factory=lambda: preset("td3/none"))
     """Parameters, rows, statistics and writes of each forward."""
-    torso: Literal["nature", "minatar"] = "nature"
+    torso: Literal["nature", "minatar", "dense"] = "nature"
     """Hidden layers of the encoder: three convolutions and dense 512, or one and dense 128."""
     hidden_units: int = 512
     """Units in each of the two hidden layers of the policy and of each critic (number)."""

@@ -25,7 +25,7 @@ class XQCConfig(ActorCriticConfig):
     """Updates in which batch renormalisation is still BatchNorm."""
     projection: ProjectionConfig = ProjectionConfig(granularity="neuron", head=True)
     """The fixed-norm projection of kernels after every optimizer step."""
-    torso: Literal["nature", "minatar"] = "nature"
+    torso: Literal["nature", "minatar", "dense"] = "nature"
     """Hidden layers of the encoder: three convolutions and dense 512, or one and dense 128."""
     hidden_layers: int = 4
     """Hidden layers of the policy and of each critic (number)."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
+from jaxtyping import Float32, UInt8
 from torch import Tensor
 
 from bnmodes.diagnostics import mismatch, plasticity
@@ -15,7 +15,9 @@ from bnmodes.networks.actor_critic import DenseNetwork
 from bnmodes.networks.value import QNetwork
 from bnmodes.protocol import Params, Protocol, Role
 
-Batches = UInt8[Tensor, "batches rows channels height width"]
+Batches = (
+    UInt8[Tensor, "batches rows channels height width"] | Float32[Tensor, "batches rows numbers"]
+)
 Row = dict[str, float | list[float]]
 
 

@@ -15,7 +15,7 @@ from bnmodes.plugins import is_reference
 
 Observations = UInt8[np.ndarray, "envs channels height width"] | Float32[np.ndarray, "envs numbers"]
 Observation = UInt8[np.ndarray, "channels height width"] | Float32[np.ndarray, " numbers"]
-Picture = UInt8[np.ndarray, "height width 3"]
+Picture = UInt8[np.ndarray, "rows columns 3"]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, UInt8
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from bnmodes.networks.value import (
@@ -19,6 +19,7 @@ from bnmodes.networks.value import (
     Conv,
     Dense,
     HiddenLayer,
+    ObservationRows,
     Trace,
     Unnormalised,
     torso_names,
@@ -57,7 +58,7 @@ class Encoder(ModedModule):
 
     def __init__(
         self,
-        obs_shape: tuple[int, int, int],
+        obs_shape: tuple[int, ...],
         layers: str,
         pixel_scale: float,
         pixel_offset: float = 0.0,
@@ -83,14 +84,15 @@ class Encoder(ModedModule):
         (self.units,) = shape
         self.to(memory_format=torch.channels_last)
 
-    def run(self, x: UInt8[Tensor, "B C H W"], mode: Mode) -> Float[Tensor, "B units"]:
+    def run(self, x: ObservationRows, mode: Mode) -> Float[Tensor, "B units"]:
         for layer in self.hidden(x, mode):
             features = layer.units
         return features
 
-    def hidden(self, x: UInt8[Tensor, "B C H W"], mode: Mode) -> Iterator[HiddenLayer]:
+    def hidden(self, x: ObservationRows, mode: Mode) -> Iterator[HiddenLayer]:
         names = torso_names(self.linears)
-        x = (torch.stack(x.unbind(1), -1) * self.pixel_scale + self.pixel_offset).movedim(-1, 1)
+        if x.ndim == 4:
+            x = (torch.stack(x.unbind(1), -1) * self.pixel_scale + self.pixel_offset).movedim(-1, 1)
         for name, linear, norm in zip(names, self.linears, self.norms, strict=True):
             if isinstance(linear, nn.Linear) and x.ndim == 4:
                 x = x.permute(0, 2, 3, 1).flatten(1)  # no copy: that is the order in memory
@@ -222,14 +224,12 @@ class Critic(ModedModule):
         self.encoder, self.heads = encoder, heads
 
     def run(
-        self, rows: tuple[UInt8[Tensor, "B C H W"], Float[Tensor, "B actions"]], mode: Mode
+        self, rows: tuple[ObservationRows, Float[Tensor, "B actions"]], mode: Mode
     ) -> Float[Tensor, "2 B outputs"]:
         obs, action = rows
         return self.heads((self.encoder(obs, mode), action), mode)
 
-    def traced(
-        self, rows: tuple[UInt8[Tensor, "B C H W"], Float[Tensor, "B actions"]], mode: Mode
-    ) -> Trace:
+    def traced(self, rows: tuple[ObservationRows, Float[Tensor, "B actions"]], mode: Mode) -> Trace:
         obs, action = rows
         layers = list(self.encoder.hidden(obs, mode))
         heads = self.heads.traced((layers[-1].units, action), mode)
@@ -246,10 +246,10 @@ class Policy(ModedModule):
         super().__init__()
         self.encoder, self.actor = encoder, actor
 
-    def run(self, obs: UInt8[Tensor, "B C H W"], mode: Mode) -> Float[Tensor, "B actions"]:
+    def run(self, obs: ObservationRows, mode: Mode) -> Float[Tensor, "B actions"]:
         return self.actor(self.encoder(obs, mode), mode)
 
-    def traced(self, obs: UInt8[Tensor, "B C H W"], mode: Mode) -> Trace:
+    def traced(self, obs: ObservationRows, mode: Mode) -> Trace:
         layers = list(self.encoder.hidden(obs, mode))
         actor = self.actor.traced(layers[-1].units, mode)
         return actor._replace(layers=layers + named("actor", actor.layers))

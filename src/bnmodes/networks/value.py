@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Float32, UInt8
 from torch import Tensor, nn
 
 from bnmodes.errors import UsageError
@@ -29,7 +29,10 @@ class Dense:
 TORSOS = {
     "nature": (Conv(32, 8, 4), Conv(64, 4, 2), Conv(64, 3, 1), Dense(512)),
     "minatar": (Conv(16, 3, 1), Dense(128)),
+    "dense": (Dense(256),),
 }
+
+ObservationRows = UInt8[Tensor, "B C H W"] | Float32[Tensor, "B numbers"]
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ class QNetwork(ModedModule):
 
     def __init__(
         self,
-        obs_shape: tuple[int, int, int],
+        obs_shape: tuple[int, ...],
         head_shape: tuple[int, ...],
         torso: str,
         norm: NormConfig,
@@ -132,23 +135,24 @@ class QNetwork(ModedModule):
             nn.init.zeros_(linear.bias)
         self.to(memory_format=torch.channels_last)
 
-    def run(self, x: UInt8[Tensor, "B C H W"], mode: Mode) -> Float[Tensor, "B *head"]:
+    def run(self, x: ObservationRows, mode: Mode) -> Float[Tensor, "B *head"]:
         return self.head(self.features(x, mode)).unflatten(1, self.head_shape)
 
-    def features(self, x: UInt8[Tensor, "B C H W"], mode: Mode) -> Float[Tensor, "B units"]:
+    def features(self, x: ObservationRows, mode: Mode) -> Float[Tensor, "B units"]:
         """What the head reads: the last hidden layer after its ReLU."""
         for layer in self.hidden(x, mode):
             features = layer.units
         return features
 
-    def traced(self, x: UInt8[Tensor, "B C H W"], mode: Mode) -> Trace:
+    def traced(self, x: ObservationRows, mode: Mode) -> Trace:
         layers = list(self.hidden(x, mode))
         features = layers[-1].units
         return Trace(layers, features, self.head(features).unflatten(1, self.head_shape))
 
-    def hidden(self, x: UInt8[Tensor, "B C H W"], mode: Mode) -> Iterator[HiddenLayer]:
-        # Planes side by side while they are bytes: a third of the time of converting floats.
-        x = (torch.stack(x.unbind(1), -1) * self.pixel_scale).permute(0, 3, 1, 2)
+    def hidden(self, x: ObservationRows, mode: Mode) -> Iterator[HiddenLayer]:
+        if x.ndim == 4:
+            # Planes side by side while they are bytes: a third of the time of converting floats.
+            x = (torch.stack(x.unbind(1), -1) * self.pixel_scale).permute(0, 3, 1, 2)
         for name, linear, norm in zip(self.hidden_names, self.linears, self.norms, strict=True):
             if isinstance(linear, nn.Linear) and x.ndim == 4:
                 x = x.permute(0, 2, 3, 1).flatten(1)  # no copy: that is the order in memory
