@@ -14,8 +14,8 @@ from bnmodes.protocol import Mode, Protocol
 from helpers.settings import settings_of
 
 SPECS = {
-    "nature": EnvSpec("fake", 4, (1, 84, 84), 4, 1 / 255, 4, True),
-    "minatar": EnvSpec("fake", 3, (4, 10, 10), 1, 1.0, 1, True),
+    "nature": EnvSpec("fake", 4, (1, 84, 84), 4, 1 / 255, 4),
+    "minatar": EnvSpec("fake", 3, (4, 10, 10), 1, 1.0, 1),
 }
 ROLES = ("predict", "bootstrap", "act", "evaluate")
 COMBINATIONS = list(itertools.product(("batch", "running"), (None, 0.5), (None, 0.5)))

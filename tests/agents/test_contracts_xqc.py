@@ -10,7 +10,7 @@ from bnmodes.envs.contract import EnvSpec
 from bnmodes.protocol import Protocol
 from helpers.settings import settings_of
 
-SPEC = EnvSpec("fake", 3, (4, 10, 10), 1, 1.0, 1, True)
+SPEC = EnvSpec("fake", 3, (4, 10, 10), 1, 1.0, 1)
 ARMS = ("bn-joined", "bn-separate", "bn-running", "crossq")
 CRITIC_ROLES = ("predict", "bootstrap", "improve_critic")
 POLICY_ROLES = ("act", "evaluate", "improve", "bootstrap_actor")

@@ -131,7 +131,7 @@ def test_a_checkpoint_goes_from_one_device_to_another(stand_in, name, arm):
 
 
 def test_frames_that_do_not_fit_on_the_device_are_refused_with_what_to_do(stand_in, monkeypatch):
-    atari = EnvSpec("random frames", 6, (1, 84, 84), 4, 1 / 255, 4, True)
+    atari = EnvSpec("random frames", 6, (1, 84, 84), 4, 1 / 255, 4)
     on_device = Execution("meta", replay_memory="device")
     monkeypatch.setattr(execution_module, "free_bytes", lambda device: 6_040_000_000)
     Replay(atari, 1, 800_000, on_device)

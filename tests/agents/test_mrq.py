@@ -63,7 +63,7 @@ def test_value_targets_against_a_loop_over_rows():
     agent.reward_scale, agent.target_reward_scale = 0.3, 0.7
     _, _, sequences = agent._sample(agent.settings.batch_size, 3, agent.replay_stream)
     stream = agent.policy_stream.get_state()
-    last = sequences.last_successor()
+    last = sequences.last_next_obs()
     with torch.no_grad():
         next_rows = (last, agent._next_action(last, agent._bootstrap_noise()))
         next_q = agent.critics["target"](next_rows, EACH_ROW_ALONE)[..., 0]

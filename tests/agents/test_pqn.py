@@ -272,8 +272,8 @@ def values_among_rollout(agent: PQNAgent, observations: np.ndarray) -> np.ndarra
 
 
 def test_batch_statistics_learn_the_chain_from_many_rows_of_one_population():
-    """Recomputed successors hold the dark observation after the end, which no acting row is: on a
-    chain of four states that is another population, and values shift. The acting cache has none."""
+    """The next observations hold the dark one after the end, which no acting row is: on a chain of
+    four states that is another population, and values shift. The acting cache has none."""
     agent, games = build(
         "bn-batch",
         "probe/chain",

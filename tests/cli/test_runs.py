@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bnmodes.envs.minatar import vector as minatar
+from bnmodes.envs.minatar import minatar_vector as minatar
 from bnmodes.runs.folder import RunFolder
 
 SHORT = [

@@ -5,9 +5,9 @@ from copy import deepcopy
 import numpy as np
 import pytest
 import torch
+from bnmodes.agents.actor_critic_roles import policy, update_rows
 from torch import nn
 
-from bnmodes.agents.actor_critic_roles import policy, update_rows
 from bnmodes.protocol import BATCH, RUNNING, Mode
 from bnmodes.runs.checkpoint import _encode
 from helpers.actor_critic_agents import build, fill, play
@@ -311,13 +311,13 @@ def test_a_unit_that_is_always_negative_is_not_dormant_behind_an_elu():
 def test_mrqs_rows_are_prioritised_and_bootstrap_after_its_return():
     agent = learnt("mrq", return_steps=3)
     replay = agent.replay
-    newest = replay.newest_frame[: replay.made, 0]
+    newest = replay.newest_frame[: replay.transitions_added, 0]
     start = next(t for t in range(40) if newest[t + 3] == newest[t] + 3)
     replay.terminated[start : start + 3] = False
     agent.priorities.values[:] = 0
     agent.priorities.values[start] = 1
-    obs, action, successor = agent.transitions(5, rng())
+    obs, action, next_obs = agent.transitions(5, rng())
     held = replay.gather(np.zeros(2, np.int64), np.array([start, start + 3]))
     assert (obs == held.obs[0]).all()
-    assert (successor == held.obs[1]).all()
+    assert (next_obs == held.obs[1]).all()
     assert (action == held.action[0]).all()

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from bnmodes.agents.diagnostic_rows import replay_batches, rollout_batches
 
 from bnmodes.agents.c51 import C51, c51_config
-from bnmodes.agents.diagnostic_rows import replay_batches, rollout_batches
 from bnmodes.agents.pqn import PQN, pqn_config
 from bnmodes.envs.registry import make_env
 from bnmodes.protocol import BATCH, RUNNING, Mode
@@ -252,7 +252,7 @@ def test_a_rollouts_rows_are_minibatches_steps_and_the_acting_batch():
     assert {role: tuple(b.shape[:2]) for role, b in batches.items()} == {
         "predict": (2, 32), "bootstrap": (4, 16), "act": (1, 20),
     }  # fmt: skip
-    steps = {step.numpy().tobytes() for step in agent.rollout["successor"]}
+    steps = {step.numpy().tobytes() for step in agent.rollout["next_obs"]}
     assert {step.numpy().tobytes() for step in batches["bootstrap"]} <= steps
     held = {row.numpy().tobytes() for row in agent.rollout["obs"].flatten(0, 1)}
     assert {row.numpy().tobytes() for row in batches["predict"].flatten(0, 1)} <= held

@@ -84,12 +84,12 @@ def test_a_life_loss_ends_the_learning_episode_but_not_the_game() -> None:
     assert is_first_of_a_game(first[0])
     before = first[0]
     for step in steps:
-        assert continues(step.successor[0], before)
+        assert continues(step.next_obs[0], before)
         if step.game_over[0]:
             assert is_first_of_a_game(step.obs[0])
-            assert (step.successor[0] != step.obs[0]).any()
+            assert (step.next_obs[0] != step.obs[0]).any()
         else:
-            assert (step.successor[0] == step.obs[0]).all()
+            assert (step.next_obs[0] == step.obs[0]).all()
         before = step.obs[0]
 
 
@@ -103,8 +103,8 @@ def test_the_end_of_one_game_leaves_the_others_alone() -> None:
     ]
     assert alone
     for earlier, step, row in alone:
-        assert continues(step.successor[row], earlier.obs[row])
-        assert (step.successor[row] == step.obs[row]).all()
+        assert continues(step.next_obs[row], earlier.obs[row])
+        assert (step.next_obs[row] == step.obs[row]).all()
 
 
 def test_rewards_are_raw_and_cover_the_whole_game() -> None:
@@ -123,14 +123,14 @@ def test_the_cap_is_in_frames_and_truncates(monkeypatch: pytest.MonkeyPatch) -> 
     assert over.sum() == 2 * 3
     assert not any(step.terminated.any() for step in steps)
     for row in range(2):
-        assert continues(steps[24].successor[row], steps[23].obs[row])
+        assert continues(steps[24].next_obs[row], steps[23].obs[row])
         assert is_first_of_a_game(steps[24].obs[row])
 
 
 def test_later_games_are_not_the_first_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(atari, "MAX_FRAMES", 120)
     vector = AtariVector("Freeway", 1, seed=0)
-    beginnings = [vector.reset()[0], vector.load_state(vector.state())[0]]
+    beginnings = [vector.reset()[0], vector.reset()[0]]
     beginnings += [step.obs[0] for step in play(vector, 90) if step.game_over[0]]
     assert len(beginnings) == 5
     assert len({picture.tobytes() for picture in beginnings}) >= 4
@@ -177,3 +177,70 @@ def test_sticky_actions_make_equal_actions_lead_to_different_games() -> None:
 def test_names_are_the_papers() -> None:
     assert set(ROM_IDS) >= PAPER_GAMES
     assert set(roms.get_all_rom_ids()) - set(ROM_IDS.values()) == atari.TWO_PLAYER_ROMS
+
+
+@pytest.mark.parametrize(
+    ("game", "max_frames"),
+    [("Breakout", 108_000), ("Breakout-sticky", 108_000), ("Pong", 480), ("Pong-sticky", 108_000)],
+)
+def test_saved_games_go_on_exactly(
+    game: str, max_frames: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Games end, and environments are seeded again, at different times before and after."""
+    monkeypatch.setattr(atari, "MAX_FRAMES", max_frames)
+    monkeypatch.setattr(atari, "RESEED_AFTER", 150)
+    vector = AtariVector(game, 3, seed=0)
+    obs, rng = vector.reset(), np.random.default_rng(1)
+    first_seeds = vector.state()["seeds"]
+    for actions in rng.integers(vector.spec.num_actions, size=(390, 3)):
+        obs = vector.step(actions).obs
+    state = vector.state()
+    if game.startswith("Breakout"):
+        assert len(set(state["lengths"].tolist())) > 1
+    if game != "Pong-sticky":
+        assert (state["seeds"] != first_seeds).any()
+    actions = rng.integers(vector.spec.num_actions, size=(200, 3))
+    expected = [vector.step(row) for row in actions]
+
+    resumed = AtariVector(game, 3, seed=99)
+    for again in range(2):
+        np.testing.assert_array_equal(resumed.load_state(state), obs, f"time {again}")
+        for row, step in zip(actions, expected, strict=True):
+            ours = resumed.step(row)
+            for field, value in vars(step).items():
+                np.testing.assert_array_equal(getattr(ours, field), value)
+    if game.startswith("Breakout"):
+        over = np.array([step.game_over for step in expected])
+        assert over.any()
+        assert not over.all(axis=1).any()
+    assert (vector.state()["seeds"] == resumed.state()["seeds"]).all()
+
+
+def test_another_emulators_games_do_not_go_on() -> None:
+    vector = AtariVector("Pong-sticky", 2, seed=0)
+    vector.reset()
+    for _ in range(60):
+        vector.step(np.array([2, 3]))
+    state = vector.state()
+    resumed = AtariVector("Pong-sticky", 2, seed=1)
+    other = state | {"seeds": state["seeds"] + 1}
+    assert resumed.load_state(other) is None
+    richer = state | {"reward_sums": state["reward_sums"] + 1}
+    assert resumed.load_state(richer) is None
+    assert is_first_of_a_game(resumed.reset()[1])
+    assert resumed.load_state(state) is not None
+
+
+def test_lives_are_told_after_an_environment_was_seeded_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(atari, "RESEED_AFTER", 0)
+    steps = play(vector := AtariVector("Breakout", 2, seed=0), 900)
+    for row in range(2):
+        ends = [(step.terminated[row], step.game_over[row]) for step in steps]
+        lives = [bool(over) for terminated, over in ends if terminated]
+        games = len(lives) // 5
+        assert games >= 2
+        assert lives[: 5 * games] == ([False] * 4 + [True]) * games
+        assert not any(over and not terminated for terminated, over in ends)
+    assert (vector.state()["lengths"] < 900).all()

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from minatar import Environment
 
-from bnmodes.envs.minatar import vector as minatar
-from bnmodes.envs.minatar.vector import GAMES, MinAtarVector, game_seeds
+from bnmodes.envs.minatar import minatar_vector as minatar
+from bnmodes.envs.minatar.minatar_vector import GAMES, MinAtarVector, game_seeds
 
 
 def bare_planes(env: Environment) -> np.ndarray:
@@ -31,7 +31,7 @@ def test_plays_the_package_step_by_step(game: str) -> None:
             reward, terminal = env.act(action_ids[actions[row]])
             assert step.reward[row] == reward
             assert step.terminated[row] == step.game_over[row] == terminal
-            np.testing.assert_array_equal(step.successor[row], bare_planes(env))
+            np.testing.assert_array_equal(step.next_obs[row], bare_planes(env))
             if terminal:
                 env.reset()
                 games_over += 1
@@ -43,7 +43,7 @@ def test_games_of_a_vector_differ_and_follow_the_seed() -> None:
     def pictures(seed: int) -> np.ndarray:
         vector = MinAtarVector("asterix", 2, seed)
         vector.reset()
-        return np.array([vector.step(np.array([0, 0])).successor for _ in range(60)])
+        return np.array([vector.step(np.array([0, 0])).next_obs for _ in range(60)])
 
     first = pictures(0)
     assert (first == pictures(0)).all()
@@ -61,8 +61,8 @@ def test_a_loaded_state_holds_the_action_that_may_stick() -> None:
         resumed.step(right + left - move)
         resumed.load_state(vector.state())
         np.testing.assert_array_equal(
-            resumed.step(np.zeros(8, np.int64)).successor,
-            vector.step(np.zeros(8, np.int64)).successor,
+            resumed.step(np.zeros(8, np.int64)).next_obs,
+            vector.step(np.zeros(8, np.int64)).next_obs,
         )
 
 
@@ -75,7 +75,7 @@ def test_long_games_are_truncated(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.flatnonzero(over.all(axis=1)).tolist() == [6, 13, 20]
     assert over.sum() == 2 * 3
     assert not any(step.terminated.any() for step in steps)
-    assert (steps[6].successor != steps[6].obs).any()
+    assert (steps[6].next_obs != steps[6].obs).any()
     chicken = 0
     np.testing.assert_array_equal(steps[6].obs[:, chicken], first[:, chicken])
 

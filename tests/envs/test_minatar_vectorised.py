@@ -7,7 +7,7 @@ import pytest
 from minatar import Environment
 
 from bnmodes.envs.contract import Step
-from bnmodes.envs.minatar.vector import MinAtarVector, game_seeds
+from bnmodes.envs.minatar.minatar_vector import MinAtarVector, game_seeds
 
 GAME = "space_invaders"
 IDS = (0, 1, 3, 5)
@@ -32,7 +32,7 @@ class Reference:
         """Take the same actions; everything that `step` says must be so."""
         outcomes = [env.act(IDS[action]) for env, action in zip(self.envs, actions, strict=True)]
         reward, terminal = (np.array(each) for each in zip(*outcomes, strict=True))
-        np.testing.assert_array_equal(step.successor, self.observe())
+        np.testing.assert_array_equal(step.next_obs, self.observe())
         np.testing.assert_array_equal(step.reward, reward)
         np.testing.assert_array_equal(step.terminated, terminal)
         np.testing.assert_array_equal(step.game_over, terminal)
@@ -45,7 +45,7 @@ class Reference:
         unsaved = ("channels", "action_map", "random")
         return {
             "decisions": np.zeros(len(self.envs), np.int64),
-            "games": [
+            "envs": [
                 {
                     "last_action": env.last_action,
                     "random": env.random.get_state(legacy=False),
@@ -155,7 +155,7 @@ def test_a_state_saved_in_the_middle_goes_on_as_the_package_does() -> None:
 def test_a_saved_game_shares_no_memory_and_holds_plain_values() -> None:
     vector = MinAtarVector(GAME, 2, seed=0)
     vector.reset()
-    leaves = [leaf for game in vector.state()["games"] for leaf in game["attributes"].values()]
+    leaves = [leaf for game in vector.state()["envs"] for leaf in game["attributes"].values()]
     arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
     assert {type(leaf) for leaf in leaves} == {np.ndarray, int}
     assert all(array.base is None and array.shape == (10, 10) for array in arrays)

@@ -16,7 +16,7 @@ def learned_values(game: str, *, bootstrap_truncated: bool = True) -> np.ndarray
         actions = rng.integers(vector.spec.num_actions, size=8)
         step = vector.step(actions)
         ended = step.terminated if bootstrap_truncated else step.game_over
-        place, reached = (pictures[:, :, 0, 0].argmax(axis=1) for pictures in (obs, step.successor))
+        place, reached = (pictures[:, :, 0, 0].argmax(axis=1) for pictures in (obs, step.next_obs))
         bootstrap = np.where(ended, 0.0, values[reached].max(axis=1))
         values[place, actions] = step.reward + GAMMA * bootstrap
         obs = step.obs
@@ -64,7 +64,7 @@ def test_the_observation_after_the_end_is_dark() -> None:
     assert step.reward.tolist() == [-1, 1]
     assert step.terminated.all()
     assert step.game_over.all()
-    assert not step.successor.any()
+    assert not step.next_obs.any()
     assert step.obs[:, 0].all()
 
 

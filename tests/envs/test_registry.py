@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 
 from bnmodes.envs.contract import Step, VectorEnv
-from bnmodes.envs.registry import FAMILIES, canonical_name, env_family, list_envs, make_env
+from bnmodes.envs.registry import SUITES, canonical_name, env_spec, env_suite, list_envs, make_env
 from bnmodes.errors import UsageError
 
-RESUMABLE = [f"{family}/{game}" for family in ("minatar", "probe") for game in FAMILIES[family]]
+RESUMABLE = [f"{suite}/{game}" for suite in ("minatar", "probe") for game in SUITES[suite].games]
+RESUMABLE += ["gymnasium/CartPole-v1", "gymnasium/Acrobot-v1"]
 
 
 def through_json_and_arrays(tree: Any) -> Any:
@@ -49,26 +50,27 @@ def test_a_loaded_state_goes_on_bit_by_bit(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "canonical", "family"),
+    ("name", "canonical", "suite"),
     [
         ("minatar/Space_Invaders", "minatar/space_invaders", "minatar"),
         ("atari/mspacman", "atari/MsPacman", "atari"),
         ("probe/chain", "probe/chain", "probe"),
     ],
 )
-def test_names_are_found_in_any_case(name: str, canonical: str, family: str) -> None:
+def test_names_are_found_in_any_case(name: str, canonical: str, suite: str) -> None:
     vector = make_env(name, num_envs=2, seed=0)
     assert vector.spec.name == canonical
-    assert env_family(name) == family
+    assert env_suite(name) == suite == vector.spec.suite
     obs = vector.reset()
     assert obs.shape == (2, *vector.spec.obs_shape)
     listing = next(listing for listing in list_envs() if listing.name == canonical)
-    assert listing.obs_shape == vector.spec.obs_shape
+    assert listing.observation == "×".join(map(str, vector.spec.obs_shape))
+    assert env_spec(name) == vector.spec
     assert listing.num_actions in (None, vector.spec.num_actions)
 
 
-def test_a_sticky_name_is_a_setting_of_the_family() -> None:
-    assert env_family("atari/pong-STICKY") == "atari"
+def test_a_sticky_name_is_a_setting_of_the_suite() -> None:
+    assert env_suite("atari/pong-STICKY") == "atari"
     assert canonical_name("atari/pong-STICKY") == "atari/Pong-sticky"
     with pytest.raises(UsageError, match="no environment"):
         canonical_name("minatar/breakout-sticky")
@@ -77,6 +79,7 @@ def test_a_sticky_name_is_a_setting_of_the_family() -> None:
 def test_list_has_every_name_once() -> None:
     names = [listing.name for listing in list_envs()]
     assert len(names) == len(set(names))
+    assert names[-2:] == ["gymnasium/ID", "FILE.py:NAME"]
     assert {"minatar/seaquest", "atari/UpNDown", "probe/truncation"} <= set(names)
     assert not {"atari/Combat", "atari/Joust"} & set(names)
 
@@ -88,7 +91,7 @@ def test_unknown_name_suggests_the_nearest(name: str, suggestion: str) -> None:
     with pytest.raises(UsageError, match=rf"{name}.*{suggestion}.*bnmodes env list"):
         make_env(name, num_envs=1, seed=0)
     with pytest.raises(UsageError, match="bnmodes env list"):
-        env_family(name)
+        env_suite(name)
 
 
 def test_no_environments_is_refused() -> None:

@@ -5,7 +5,7 @@ import numpy as np
 from bnmodes.agents.actor_critic import ActorCritic
 from bnmodes.agents.registry import AGENTS
 from bnmodes.envs.contract import VectorEnv
-from bnmodes.envs.registry import env_family, make_env
+from bnmodes.envs.registry import env_suite, make_env
 from helpers.settings import settings_of
 
 ARM = {"td3": "none", "xqc": "bn-joined", "mrq": "ln"}
@@ -26,7 +26,7 @@ def build(name: str, env="minatar/breakout", arm=None, total_decisions=1000, see
     """An agent and its games."""
     short = {"batch_size": 16, "replay_capacity": 2_000, "learning_starts_decisions": 20}
     changes = short | SMALL[name] | changes
-    settings = settings_of(name, arm or ARM[name], env_family(env), **changes)
+    settings = settings_of(name, arm or ARM[name], env_suite(env), **changes)
     settings.validate(evaluation_rows=10)
     games = make_env(env, settings.num_envs, seed=seed)
     return AGENTS[name].build(settings, games.spec, seed, total_decisions), games

@@ -8,8 +8,12 @@ from bnmodes.envs.contract import EnvSpec, Step
 from bnmodes.replay.ring import Replay
 
 
-def make_spec(stack: int, frame_shape: tuple[int, int, int] = (2, 2, 3)) -> EnvSpec:
-    return EnvSpec("random", 4, frame_shape, stack, 1.0, 1, True)
+def make_spec(stack: int, frame_shape: tuple[int, ...] = (2, 2, 3)) -> EnvSpec:
+    dtype = "uint8" if len(frame_shape) == 3 else "float32"
+    return EnvSpec("random", 4, frame_shape, stack, 1.0, 1, dtype)
+
+
+VECTORS = make_spec(1, (5,))
 
 
 @dataclass
@@ -33,7 +37,10 @@ class RandomGames:
         self.starts = [0] * num_envs
 
     def noise(self, channels: int) -> np.ndarray:
-        return self.rng.integers(0, 256, (channels, *self.spec.frame_shape[1:]), dtype=np.uint8)
+        shape = (channels, *self.spec.frame_shape[1:])
+        if self.spec.dtype == "float32":
+            return self.rng.normal(size=shape).astype(np.float32)
+        return self.rng.integers(0, 256, shape, dtype=np.uint8)
 
     def first_obs(self, env: int) -> np.ndarray:
         self.starts[env] += 1
@@ -48,24 +55,24 @@ class RandomGames:
         rewards = self.rng.normal(size=self.num_envs).astype(np.float32)
         ends = self.rng.random(self.num_envs) < self.ending
         terminated = self.rng.random(self.num_envs) < np.where(ends, 0.5, 0.2)  # else truncated
-        successors = []
+        next_observations = []
         for env, obs in enumerate(self.obs):
             channels = self.spec.frame_shape[0]
-            successor = np.concatenate([obs[channels:], self.noise(channels)])
-            successors.append(successor)
+            next_obs = np.concatenate([obs[channels:], self.noise(channels)])
+            next_observations.append(next_obs)
             self.history[env].append(
                 Transition(
                     obs,
                     int(actions[env]),
                     float(rewards[env]),
-                    successor,
+                    next_obs,
                     bool(terminated[env]),
                     self.starts[env],
                 )
             )
-            self.obs[env] = self.first_obs(env) if ends[env] else successor
+            self.obs[env] = self.first_obs(env) if ends[env] else next_obs
         raw = np.full(self.num_envs, 99, np.float32)
-        step = Step(np.stack(self.obs), np.stack(successors), raw, terminated, ends)
+        step = Step(np.stack(self.obs), np.stack(next_observations), raw, terminated, ends)
         for replay in replays:
             replay.add(actions, rewards, step)
 

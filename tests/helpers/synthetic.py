@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from bnmodes.analysis.scores import _human_table
-from bnmodes.envs.registry import canonical_name, env_family
+from bnmodes.envs.registry import canonical_name, env_suite
 from bnmodes.runs.spec import EvaluationSettings
 from bnmodes.studies.paper import A as STUDY_A
 from bnmodes.studies.paper import B as STUDY_B
@@ -96,7 +96,7 @@ def synthetic_results(
 
 
 def _random_and_best(game: str) -> tuple[float, float]:
-    if env_family(game) != "atari":
+    if env_suite(game) != "atari":
         return 0.0, 10.0
     return _human_table("wang2016")[canonical_name(game)]
 

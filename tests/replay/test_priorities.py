@@ -21,9 +21,9 @@ def played(num_envs=1, capacity=40, decisions=30, ending=0.1, seed=0):
 
 
 def shares(priorities, draws, seed=0):
-    """How often each (lane, transition) is drawn."""
-    lane, transition = priorities.sample(draws, np.random.default_rng(seed))
-    pairs, counts = np.unique(np.stack([lane, transition]), axis=1, return_counts=True)
+    """How often each (env_index, transition) is drawn."""
+    env_index, transition = priorities.sample(draws, np.random.default_rng(seed))
+    pairs, counts = np.unique(np.stack([env_index, transition]), axis=1, return_counts=True)
     return dict(zip(map(tuple, pairs.T.tolist()), counts / draws, strict=True))
 
 
@@ -66,17 +66,17 @@ def test_exactly_the_held_transitions_are_drawn(num_envs, capacity, decisions, e
     """With an ending of 0.7 the frames run out before the transitions do."""
     _, replay, priorities = played(num_envs, capacity, decisions, ending, seed)
     held = {
-        (lane, transition)
-        for lane in range(num_envs)
-        for transition in range(replay.oldest[lane], replay.made)
+        (env_index, transition)
+        for env_index in range(num_envs)
+        for transition in range(replay.oldest[env_index], replay.transitions_added)
     }
     assert set(shares(priorities, 4_000)) == held
 
 
 def test_a_loaded_state_draws_the_same():
     games, replay, priorities = played(2, 20, 33)
-    lane, transition = priorities.sample(10, np.random.default_rng(1))
-    priorities.update(lane, transition, np.arange(10, dtype=np.float32))
+    env_index, transition = priorities.sample(10, np.random.default_rng(1))
+    priorities.update(env_index, transition, np.arange(10, dtype=np.float32))
     copy = Replay(replay.spec, 2, 20)
     copied = Priorities(copy)
     copy.load_state(replay.state())

@@ -6,18 +6,19 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bnmodes.errors import UsageError
 from bnmodes.replay.ring import Batch, Replay
-from helpers.random_games import RandomGames, Transition, make_spec
+from helpers.random_games import VECTORS, RandomGames, Transition, make_spec
 
 ATARI = make_spec(4, (1, 84, 84))
 
 
 def everything(replay: Replay, env: int) -> Batch:
-    held = np.arange(replay.oldest[env], replay.made)
+    held = np.arange(replay.oldest[env], replay.transitions_added)
     return replay.gather(np.full_like(held, env), held)
 
 
@@ -32,9 +33,9 @@ def same(batch: Batch, transitions: list[Transition]) -> bool:
 
 
 small_runs = given(
-    stack=st.sampled_from([1, 4]),
+    spec=st.sampled_from([make_spec(1), make_spec(4), VECTORS]),
     num_envs=st.integers(1, 3),
-    lane_capacity=st.integers(1, 25),
+    env_capacity=st.integers(1, 25),
     spare=st.integers(0, 2),
     ending=st.sampled_from([0.0, 0.02, 0.1, 0.5, 1.0]),
     seed=st.integers(0, 2**32 - 1),
@@ -45,10 +46,10 @@ small_runs = given(
 @settings(max_examples=150, deadline=None)
 @small_runs
 def test_it_holds_exactly_the_newest_transitions_as_they_were_seen(
-    stack, num_envs, lane_capacity, spare, ending, seed, decisions
+    spec, num_envs, env_capacity, spare, ending, seed, decisions
 ):
-    capacity = num_envs * lane_capacity + min(spare, num_envs - 1)
-    games = RandomGames(make_spec(stack), num_envs, ending, seed)
+    capacity = num_envs * env_capacity + min(spare, num_envs - 1)
+    games = RandomGames(spec, num_envs, ending, seed)
     replay = Replay(games.spec, num_envs, capacity)
     games.begin(replay)
     for _ in range(decisions):
@@ -64,10 +65,10 @@ def test_it_holds_exactly_the_newest_transitions_as_they_were_seen(
 @settings(max_examples=60, deadline=None)
 @small_runs
 def test_a_restored_replay_goes_on_identically(
-    stack, num_envs, lane_capacity, spare, ending, seed, decisions
+    spec, num_envs, env_capacity, spare, ending, seed, decisions
 ):
-    games = RandomGames(make_spec(stack), num_envs, ending, seed)
-    capacity = num_envs * lane_capacity
+    games = RandomGames(spec, num_envs, ending, seed)
+    capacity = num_envs * env_capacity
     replay, restored = (Replay(games.spec, num_envs, capacity) for _ in range(2))
     games.begin(restored)  # what a used replay held before must not matter
     for _ in range(spare):
@@ -105,7 +106,19 @@ def test_a_replay_of_another_size_is_refused():
         Replay(make_spec(4), 2, 102).load_state(saved)
 
 
-def test_sampling_is_uniform_over_unequal_lanes():
+def test_vectors_are_stored_as_they_are():
+    replay = Replay(VECTORS, 3, 90)
+    games = RandomGames(VECTORS, 3, 0.2, seed=0)
+    games.begin(replay)
+    for _ in range(10):
+        games.decide(replay)
+    batch = replay.sample(7, np.random.default_rng(0))
+    assert batch.obs.dtype == batch.next_obs.dtype == torch.float32
+    assert batch.obs.shape == batch.next_obs.shape == (7, 5)
+    assert replay.frames.dtype == torch.float32
+
+
+def test_sampling_is_uniform_over_unequal_environments():
     games = RandomGames(make_spec(1), 2, np.array([1.0, 0.0]), seed=1)
     replay = Replay(games.spec, 2, 80)
     games.begin(replay)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from bnmodes.replay.ring import Replay
 from bnmodes.replay.sequences import gather_sequences, n_step_return, shifted
-from helpers.random_games import RandomGames, Transition, make_spec
+from helpers.random_games import VECTORS, RandomGames, Transition, make_spec
 
 
 def stretch(history: list[Transition], first: int, steps: int) -> list[Transition]:
-    """Transitions from one on, until the game ends, a step terminates, or none was made."""
+    """Transitions from one on, until the game ends, a step terminates, or there is none yet."""
     taken = []
     for transition in history[first : first + steps]:
         if transition.starts_before != history[first].starts_before:
@@ -27,7 +27,7 @@ def stretch(history: list[Transition], first: int, steps: int) -> list[Transitio
 
 @settings(max_examples=60)
 @given(
-    stack=st.integers(1, 3),
+    spec=st.sampled_from([make_spec(1), make_spec(2), make_spec(3), VECTORS]),
     num_envs=st.integers(1, 2),
     capacity=st.integers(8, 30),
     decisions=st.integers(1, 70),
@@ -36,26 +36,25 @@ def stretch(history: list[Transition], first: int, steps: int) -> list[Transitio
     seed=st.integers(0, 3),
 )
 def test_sequences_and_returns_are_what_was_played(
-    stack, num_envs, capacity, decisions, ending, steps, seed
+    spec, num_envs, capacity, decisions, ending, steps, seed
 ):
-    spec = make_spec(stack)
     games, replay = RandomGames(spec, num_envs, ending, seed), Replay(spec, num_envs, capacity)
     games.begin(replay)
     for _ in range(decisions):
         games.decide(replay)
     held = [
-        (lane, transition)
-        for lane in range(num_envs)
-        for transition in range(replay.oldest[lane], replay.made)
+        (env_index, transition)
+        for env_index in range(num_envs)
+        for transition in range(replay.oldest[env_index], replay.transitions_added)
     ]
     if not held:
         return
-    lanes, transitions = np.array(held, np.int64).T
-    sequences = gather_sequences(replay, lanes, transitions, steps)
+    env_indices, transitions = np.array(held, np.int64).T
+    sequences = gather_sequences(replay, env_indices, transitions, steps)
     returns, discounts = n_step_return(sequences, gamma=0.9)
-    last = sequences.last_successor()
-    for row, (lane, first) in enumerate(held):
-        expected = stretch(games.history[lane], first, steps)
+    last = sequences.last_next_obs()
+    for row, (env_index, first) in enumerate(held):
+        expected = stretch(games.history[env_index], first, steps)
         length = len(expected)
         assert sequences.exists[row].tolist() == [k < length for k in range(steps)]
         for k, transition in enumerate(expected):
@@ -116,3 +115,8 @@ def by_hand(pictures: torch.Tensor, dy: int, dx: int) -> torch.Tensor:
         for x in range(6):
             moved[..., y, x] = pictures[..., min(max(y + dy, 0), 5), min(max(x + dx, 0), 5)]
     return moved
+
+
+def test_vectors_are_not_shifted():
+    vectors = torch.randn(3, 2, 5)
+    assert shifted(vectors, 4, np.random.default_rng(0)) is vectors

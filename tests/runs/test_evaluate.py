@@ -17,7 +17,7 @@ class ScriptedGames:
     def __init__(self, script: Sequence[Sequence[tuple[float, str]]]):
         self.script = script
         self.num_envs = len(script)
-        self.spec = EnvSpec("scripted", 2, (1, 10, 10), 1, 1.0, 1, False)
+        self.spec = EnvSpec("scripted", 2, (1, 10, 10), 1, 1.0, 1)
         self.actions: list[np.ndarray] = []
 
     def obs(self) -> np.ndarray:
@@ -27,7 +27,7 @@ class ScriptedGames:
         return self.obs()
 
     def step(self, actions):
-        events = [lane[len(self.actions) % len(lane)] for lane in self.script]
+        events = [script[len(self.actions) % len(script)] for script in self.script]
         self.actions.append(actions)
         reward, happened = zip(*events, strict=True)
         terminated = np.array([event in (LIFE, OVER) for event in happened])

@@ -275,4 +275,4 @@ def test_a_checkpoint_of_a_run_has_everything_its_next_step_depends_on(tmp_path,
     }  # fmt: skip
     for network in state["agent"]["networks"].values():
         assert any(name.endswith("variance") for name in network)
-    assert state["env"]["games"]
+    assert state["env"]["envs"]

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bnmodes.agents.c51 import C51Agent
+from bnmodes.agents.c51 import C51
+from bnmodes.envs import atari
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import Stopped, train
 from helpers.run_specs import make_spec
@@ -43,22 +44,38 @@ def test_breakout_trains_with_lives_and_reports_raw_whole_games(tmp_path):
     assert rows[-1]["frame"] == 10_000
 
 
-def test_pong_reports_raw_returns_and_a_resumed_run_records_its_new_game(
-    tmp_path, stop_at, monkeypatch
-):
+def test_pong_reports_raw_returns_and_resumes_to_the_byte(tmp_path, stop_at, monkeypatch):
+    monkeypatch.setattr(atari, "RESEED_AFTER", 600)
     spec = atari_spec("Pong")
-    begun = []
-    begin = C51Agent.begin
-    monkeypatch.setattr(C51Agent, "begin", lambda self, obs: (begun.append(obs), begin(self, obs)))
-    stop_at(1_500)
-    with pytest.raises(Stopped):
-        train(spec, tmp_path)
-    train(spec, tmp_path)
-    rows = RunFolder(tmp_path).metrics()
-    assert [row["decision"] for row in rows if row["kind"] == "resume"] == [1_500]
-    assert len(begun) == 2, "the replay is told of the new game, so no stack crosses into it"
-    assert not begun[1][0, :3].any(), "a new game's first stack is black but for its last frame"
+    whole = train(spec, tmp_path / "whole")
+    for decision in (700, 1_500):
+        stop_at(decision)
+        with pytest.raises(Stopped):
+            train(spec, tmp_path / "parts")
+    parts = train(spec, tmp_path / "parts")
+    metrics = [(folder.path / "metrics.jsonl").read_bytes() for folder in (whole, parts)]
+    assert metrics[0] == metrics[1]
+    rows = parts.metrics()
     assert all(-21 <= r <= -15 for r in rows[-1]["returns"])
     returns = [row["return"] for row in rows if row["kind"] == "train" and "return" in row]
     assert returns
-    assert all(-21 <= r <= -15 for r in returns), "the game cut by the stop is not counted"
+    assert all(-21 <= r <= -15 for r in returns)
+
+
+def test_where_the_emulator_plays_differently_the_run_records_its_new_game(
+    tmp_path, stop_at, monkeypatch
+):
+    spec = replace(atari_spec("Pong"), total_decisions=900)
+    begun = []
+    begin = C51.begin
+    monkeypatch.setattr(C51, "begin", lambda self, obs: (begun.append(obs), begin(self, obs)))
+    stop_at(300)
+    with pytest.raises(Stopped):
+        train(spec, tmp_path)
+    monkeypatch.setattr(atari, "FRAME_SKIP", 3)
+    train(spec, tmp_path)
+    rows = RunFolder(tmp_path).metrics()
+    resumed = [row for row in rows if row["kind"] == "resume"]
+    assert [(row["decision"], row["new_games"]) for row in resumed] == [(300, 1)]
+    assert len(begun) == 2, "the replay is told of the new game, so no stack crosses into it"
+    assert not begun[1][0, :3].any(), "a new game's first stack is black but for its last frame"

@@ -190,11 +190,11 @@ class MRQAgent(ActorCritic):
             for _ in range(self.settings.target_period_updates):
                 self._learn_model()
         size, steps = self.settings.batch_size, self.settings.return_steps
-        lane, transition, sequences = self._sample(size, steps, self.replay_stream)
+        env_index, transition, sequences = self._sample(size, steps, self.replay_stream)
         td_error = self._learn_values(sequences)
         self.policy_update(sequences.observation(0), self._gumbel(size))
         # The one wait for the device, after all of the update's work was given to it.
-        self.priorities.update(lane, transition, td_error.cpu().numpy())
+        self.priorities.update(env_index, transition, td_error.cpu().numpy())
         self.updates += 1
 
     def _renew_targets(self) -> None:
@@ -210,10 +210,10 @@ class MRQAgent(ActorCritic):
     ) -> tuple[Index, Index, Sequences]:
         """Environment and transition of each drawn start, and its sub-trajectory with pictures
         shifted; drawn by priority."""
-        lane, transition = self.priorities.sample(count, rng)
-        sequences = gather_sequences(self.replay, lane, transition, steps)
+        env_index, transition = self.priorities.sample(count, rng)
+        sequences = gather_sequences(self.replay, env_index, transition, steps)
         frames = shifted(sequences.frames, self.settings.shift_pixels, rng, self.execution)
-        return lane, transition, replace(sequences, frames=frames)
+        return env_index, transition, replace(sequences, frames=frames)
 
     def _learn_model(self) -> None:
         """One encoder update."""
@@ -290,7 +290,7 @@ class MRQAgent(ActorCritic):
     ) -> tuple[Float[Tensor, "3"], Float[Tensor, " B"]]:
         """Update the critics but not the encoder, which has its own loss; returns (loss, mean Q,
         mean next Q) and each sample's larger |TD error|."""
-        first, last = sequences.observation(0), sequences.last_successor()
+        first, last = sequences.observation(0), sequences.last_next_obs()
         current = (first, one_hot(sequences.action[:, 0], self.num_actions))
         with torch.no_grad():
             rewards, discount = n_step_return(sequences, self.settings.gamma)
@@ -313,7 +313,7 @@ class MRQAgent(ActorCritic):
     def transitions(self, count: int, rng: np.random.Generator) -> Transitions:
         """As a value update draws them; the next observation is that of the return's last step."""
         _, _, sequences = self._sample(count, self.settings.return_steps, rng)
-        first, last = sequences.observation(0), sequences.last_successor()
+        first, last = sequences.observation(0), sequences.last_next_obs()
         return Transitions(first, sequences.action[:, 0], last)
 
     def take_metrics(self) -> dict[str, float]:

@@ -9,7 +9,7 @@ import tyro
 from bnmodes import plugins
 from bnmodes.agents.agent import Settings
 from bnmodes.agents.registry import arm_label, find_agent
-from bnmodes.envs.registry import canonical_name, env_family
+from bnmodes.envs.registry import canonical_name, env_suite
 from bnmodes.protocol import alpha
 from bnmodes.runs.spec import DiagnosticsSettings, EvaluationSettings, RunSpec, make_spec
 
@@ -43,7 +43,7 @@ class RunOptions(Generic[AnySettings]):
         spec = RunSpec(
             agent=self.agent,
             env=canonical_name(self.env),
-            arm=arm_label(self.agent, self.arm, env_family(self.env), self.settings),
+            arm=arm_label(self.agent, self.arm, env_suite(self.env), self.settings),
             seed=self.seed,
             total_decisions=self.total_decisions,
             record_every_decisions=self.record_every_decisions,

@@ -14,7 +14,7 @@ from rich.table import Table
 from bnmodes import plugins
 from bnmodes.agents.registry import AGENTS, find_agent
 from bnmodes.cli.options import RunOptions, parse, read_game_and_arm, run_options_type
-from bnmodes.envs.registry import env_family, list_envs
+from bnmodes.envs.registry import env_suite, list_envs
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.protocol import explain, explain_json
@@ -75,7 +75,7 @@ def train_command(args: list[str]) -> None:
         )
     require_usable(options.sinks)
     spec = options.run.spec()
-    all_cores = find_agent(agent).suite_defaults(env_family(spec.env)).all_cores
+    all_cores = find_agent(agent).suite_defaults(env_suite(spec.env)).all_cores
     torch.set_num_threads(options.threads or (os.cpu_count() if all_cores else 1))
     path = options.out or Path("runs") / folder_name(spec)
     if RunFolder(path).finished and RunFolder(path).spec() == spec:
@@ -139,7 +139,7 @@ def explain_command(args: list[str]) -> None:
     if as_json:
         print(explain_json(spec.settings.protocol, capabilities))
         return
-    kind, suite = find_agent(spec.agent), env_family(spec.env)
+    kind, suite = find_agent(spec.agent), env_suite(spec.env)
     print(f"{kind.name.upper()}, arm {spec.arm}, on {spec.env}\n")
     print(explain(spec.settings.protocol, capabilities))
     notes = spec.settings.notes()
@@ -202,7 +202,7 @@ def env_list(args: list[str]) -> None:
     parse(EnvList, args, "bnmodes env list")
     table = Table("game", "actions", "observation", box=None)
     for row in list_envs():
-        table.add_row(row.name, str(row.num_actions or "–"), "×".join(map(str, row.obs_shape)))
+        table.add_row(row.name, str(row.num_actions or "–"), row.observation)
     console.print(table)
 
 

@@ -42,9 +42,9 @@ def newest_acting_batches(
     A single environment acts on one observation at a time, and one has no variance: its newest
     observations are put in random groups of `group_of_one_env`.
     """
-    envs, held = len(replay.oldest), replay.made - int(replay.oldest.max())
+    envs, held = len(replay.oldest), replay.transitions_added - int(replay.oldest.max())
     group = min(held, group_of_one_env) if envs == 1 else 1
-    decisions = replay.made - 1 - np.arange(min(most, held // group) * group)
+    decisions = replay.transitions_added - 1 - np.arange(min(most, held // group) * group)
     if envs == 1:
         decisions = rng.permutation(decisions)
     env = np.tile(np.arange(envs), len(decisions))

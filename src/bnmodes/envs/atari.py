@@ -9,14 +9,13 @@ repeats the action before it with probability 0.25, nothing is pressed at the st
 loss ends nothing.
 """
 
-from typing import Any
-
 import numpy as np
 from ale_py import roms
 from ale_py.vector_env import AtariVectorEnv
-from jaxtyping import Int64, UInt8
+from jaxtyping import Bool, Int64, UInt8
 
 from bnmodes.envs.contract import EnvSpec, Observations, Picture, Step
+from bnmodes.envs.resumable import ResumableVector
 from bnmodes.streams import numpy_stream
 
 MAX_FRAMES = 108_000
@@ -41,9 +40,12 @@ STACK = 4
 FRAME_SKIP = 4
 RENDER_SCALE = 3
 
+RESEED_AFTER = 5_000
+"""Decisions. Seeding loads the game anew, which takes as long as 250 decisions."""
 
-class AtariVector:
-    """Emulators cannot be saved: a resumed run begins new games, so give it another seed."""
+
+class AtariVector(ResumableVector):
+    """Emulators cannot be saved: a resumed run plays its actions again."""
 
     def __init__(self, game: str, num_envs: int, seed: int, threads: int = 1) -> None:
         self.num_envs = num_envs
@@ -76,43 +78,36 @@ class AtariVector:
             stack=STACK,
             pixel_scale=1 / 255,
             frames_per_decision=FRAME_SKIP,
-            exact_resume=False,
         )
-        self._first_seeds: np.ndarray | None = game_seeds(seed, num_envs)
+        self._seed_with(numpy_stream(seed, "atari"), RESEED_AFTER)
         self._frame_numbers = np.zeros(num_envs, dtype=np.int32)  # of the game under way
+        self._begun = False
 
-    def reset(self) -> Observations:
-        # Without seeds the emulators' generators go on, so that later games are new ones.
-        obs, info = self._emulators.reset(seed=self._first_seeds)
-        self._first_seeds = None
+    def _begin(
+        self, chosen: Bool[np.ndarray, " envs"], seeds: Int64[np.ndarray, " chosen"]
+    ) -> Observations:
+        if not self._begun:
+            self._emulators.reset()  # it takes a mask only after a reset of all
+            self._begun = True
+        obs, info = self._emulators.reset(seed=seeds, options={"reset_mask": chosen})
         self._frame_numbers = info["episode_frame_number"]
         return obs
 
-    def step(self, actions: Int64[np.ndarray, " envs"]) -> Step:
-        """Where no game ended, `successor` and `obs` are one array."""
+    def _play(
+        self, actions: Int64[np.ndarray, " envs"], running: Bool[np.ndarray, " envs"]
+    ) -> Step:
         obs, reward, terminated, truncated, info = self._emulators.step(actions)
         # At game over `info` tells of the new game, lives and all: only its clock gives it away.
         game_over = truncated | (info["episode_frame_number"] <= self._frame_numbers)
-        successor = obs
+        next_obs = obs
         if game_over.any():
             # The other rows of `final_obs` hold whatever was in memory, at a life loss too.
-            successor = obs.copy()
-            successor[game_over] = info["final_obs"][game_over]
+            next_obs = obs.copy()
+            next_obs[game_over] = info["final_obs"][game_over]
         self._frame_numbers = info["episode_frame_number"]
-        return Step(obs, successor, reward.astype(np.float32), terminated, game_over)
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def load_state(self, state: dict[str, Any]) -> Observations:
-        return self.reset()
+        return Step(obs, next_obs, reward.astype(np.float32), terminated, game_over)
 
     def picture(self, obs: UInt8[np.ndarray, "stack 84 84"]) -> Picture:
         """Its newest frame."""
         picture = obs[-1].repeat(RENDER_SCALE, axis=0).repeat(RENDER_SCALE, axis=1)
         return np.stack([picture] * 3, axis=-1)
-
-
-def game_seeds(seed: int, num_envs: int) -> np.ndarray:
-    """One each, below 2³¹, which is all that ale-py takes."""
-    return numpy_stream(seed, "atari").integers(2**31, size=num_envs)

@@ -1,68 +1,102 @@
-"""One contract for every vector of games: what a step gives, whatever makes it."""
+"""What every vector of environments gives an agent, whatever suite it comes from.
 
+An observation is a uint8 picture [channels, height, width] or a float32 vector [numbers]. An agent
+is built from the `EnvSpec` alone, and sees one `Step` for each decision.
+"""
+
+import math
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int64, UInt8
 
-Observations = UInt8[np.ndarray, "envs channels height width"]
-Picture = UInt8[np.ndarray, "height width 3"]
+from bnmodes.plugins import is_reference
+
+Observations = UInt8[np.ndarray, "envs channels height width"] | Float32[np.ndarray, "envs numbers"]
+Observation = UInt8[np.ndarray, "channels height width"] | Float32[np.ndarray, " numbers"]
+Picture = UInt8[np.ndarray, "rows columns 3"]
 
 
 @dataclass(frozen=True)
 class EnvSpec:
-    """What an agent must know to be built for a game."""
+    """What an agent must know to be built for an environment."""
 
     name: str
+    """As `bnmodes train --env` takes it."""
     num_actions: int
-    frame_shape: tuple[int, int, int]
-    """Channels, height, width of one frame."""
+    frame_shape: tuple[int, ...]
+    """One frame: (channels, height, width) of a picture, (numbers,) of a vector."""
     stack: int
-    """Frames in an observation, oldest first, joined along the channel axis."""
+    """Frames in an observation, oldest first, joined along the first axis; 1 for vectors."""
     pixel_scale: float
-    """What the network multiplies the stored bytes by."""
+    """What the network multiplies a picture's bytes by; vectors are taken as they are."""
     frames_per_decision: int
-    exact_resume: bool
-    """Whether `state` captures the games, so that a resumed run goes on in the same episode."""
+    """Frames of the game that pass while one action is repeated."""
+    dtype: Literal["uint8", "float32"] = "uint8"
+    """Of an observation: uint8 for pictures, float32 for vectors."""
 
     @property
-    def obs_shape(self) -> tuple[int, int, int]:
-        channels, height, width = self.frame_shape
-        return (self.stack * channels, height, width)
+    def suite(self) -> str:
+        """Where the environment comes from: atari, minatar, probe, gymnasium, or file."""
+        return "file" if is_reference(self.name) else self.name.partition("/")[0]
+
+    @property
+    def is_picture(self) -> bool:
+        return len(self.frame_shape) == 3
+
+    @property
+    def obs_shape(self) -> tuple[int, ...]:
+        """Of one observation, all its frames together."""
+        return (self.stack * self.frame_shape[0], *self.frame_shape[1:])
+
+    @property
+    def obs_bytes(self) -> int:
+        """Memory of one observation."""
+        return math.prod(self.obs_shape) * np.dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True)
 class Step:
-    """One decision of each environment. Truncated is `game_over & ~terminated`."""
+    """One decision of every environment. An episode was truncated where `game_over & ~terminated`.
+
+    `obs` and `next_obs` may be one array where no game ended: write into neither.
+    """
 
     obs: Observations
-    """What to act on next: the successor, or the first observation of a new game."""
-    successor: Observations
-    """The true s' of the action taken, also where a game ended."""
+    """What to act on next: `next_obs`, or the first observation of a new game."""
+    next_obs: Observations
+    """The true next observation of the action taken, also where a game ended."""
     reward: Float32[np.ndarray, " envs"]
     """Raw, never clipped."""
     terminated: Bool[np.ndarray, " envs"]
-    """The successor has no value: the game was lost or won, or a life was lost."""
+    """`next_obs` has no value: the game was lost or won, or a life was lost."""
     game_over: Bool[np.ndarray, " envs"]
     """`obs` begins a new game. A life loss alone does not."""
 
 
 @runtime_checkable
 class VectorEnv(Protocol):
+    """Several copies of one environment, stepped together."""
+
     spec: EnvSpec
     num_envs: int
 
-    def reset(self) -> Observations: ...
+    def reset(self) -> Observations:
+        """Begin a new game in every environment and return its first observations."""
 
-    def step(self, actions: Int64[np.ndarray, " envs"]) -> Step: ...
+    def step(self, actions: Int64[np.ndarray, " envs"]) -> Step:
+        """Take one action in each environment; where a game ends, a new one begins at once."""
 
     def state(self) -> dict[str, Any]:
-        """Everything the next step depends on (empty without `exact_resume`): a tree of dicts
-        and lists whose leaves are numbers, strings, booleans, None or NumPy arrays."""
+        """What `load_state` needs to go on with the games under way: a tree of dicts and lists
+        whose leaves are numbers, strings, booleans, None or NumPy arrays."""
 
-    def load_state(self, state: dict[str, Any]) -> Observations:
-        """Go on from `state`, or begin new games where it is empty; what to act on next."""
+    def load_state(self, state: dict[str, Any]) -> Observations | None:
+        """Go on with the saved games exactly, and return the observations to act on next. None
+        where that is not possible: call `reset` then, for new games."""
 
-    def picture(self, obs: UInt8[np.ndarray, "channels height width"]) -> Picture:
-        """One observation, for people."""
+    def picture(self, obs: Observation) -> Picture:
+        """An image, for people, of environment 0's newest observation: what `reset` returned or
+        the `next_obs` of a step. Vectors are not drawn: the environment itself renders them, which
+        it must have been made for (`make_env(..., render=True)`)."""

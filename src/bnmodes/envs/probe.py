@@ -27,7 +27,7 @@ OBSERVATIONS[np.arange(PLANES), np.arange(PLANES)] = 1
 class Probe:
     """A table with a row per state and a column per action."""
 
-    following: tuple[tuple[int, ...], ...]
+    next_state: tuple[tuple[int, ...], ...]
     reward: tuple[tuple[float, ...], ...]
     starts: tuple[int, ...] = (0,)
     """The states a game begins in, equally likely."""
@@ -38,11 +38,11 @@ class Probe:
         self, gamma: float
     ) -> tuple[UInt8[np.ndarray, "states planes 10 10"], Float[np.ndarray, "states actions"]]:
         """Every observation of the game, and the optimal Q of each action there (γ < 1)."""
-        following = np.array(self.following)
+        next_state = np.array(self.next_state)
         values = np.zeros_like(self.reward)
         change = np.inf
         while change > 1e-12:
-            bootstrap = np.where(following == END, 0.0, values.max(axis=1)[following])
+            bootstrap = np.where(next_state == END, 0.0, values.max(axis=1)[next_state])
             updated = self.reward + gamma * bootstrap
             change = np.abs(updated - values).max()
             values = updated
@@ -51,19 +51,19 @@ class Probe:
 
 PROBES = {
     # Q = the reward.
-    "bandit": Probe(following=((END, END, END),), reward=((-1.0, 0.0, 1.0),)),
+    "bandit": Probe(next_state=((END, END, END),), reward=((-1.0, 0.0, 1.0),)),
     # Action 1 moves on, action 0 goes back to the start: Q(s, 1) = γ^(3-s), Q(s, 0) = γ^4.
     "chain": Probe(
-        following=((0, 1), (0, 2), (0, 3), (0, END)),
+        next_state=((0, 1), (0, 2), (0, 3), (0, END)),
         reward=((0.0, 0.0), (0.0, 0.0), (0.0, 0.0), (0.0, 1.0)),
         max_decisions=100,
     ),
     # Q = 1 in state 0 and -1 in state 1, whatever the action.
     "terminal-reward": Probe(
-        following=((END, END), (END, END)), reward=((1.0, 1.0), (-1.0, -1.0)), starts=(0, 1)
+        next_state=((END, END), (END, END)), reward=((1.0, 1.0), (-1.0, -1.0)), starts=(0, 1)
     ),
     # Q = 0.5 / (1 - γ).
-    "truncation": Probe(following=((0, 0),), reward=((0.5, 0.5),), max_decisions=5),
+    "truncation": Probe(next_state=((0, 0),), reward=((0.5, 0.5),), max_decisions=5),
 }
 
 
@@ -78,22 +78,21 @@ class ProbeVector:
             stack=1,
             pixel_scale=1.0,
             frames_per_decision=1,
-            exact_resume=True,
         )
-        self._following = np.array(self.probe.following)
+        self._next_state = np.array(self.probe.next_state)
         self._reward = np.array(self.probe.reward, dtype=np.float32)
         self._random = numpy_stream(seed, "probe")
-        self._places = np.full(num_envs, END)
+        self._states = np.full(num_envs, END)
         self._decisions = np.zeros(num_envs, dtype=np.int64)  # of the episode under way
 
     def reset(self) -> Observations:
-        self._places = self._random.choice(self.probe.starts, size=self.num_envs)
+        self._states = self._random.choice(self.probe.starts, size=self.num_envs)
         self._decisions[:] = 0
-        return OBSERVATIONS[self._places]
+        return OBSERVATIONS[self._states]
 
     def step(self, actions: Int64[np.ndarray, " envs"]) -> Step:
-        reward = self._reward[self._places, actions]
-        reached = self._following[self._places, actions]
+        reward = self._reward[self._states, actions]
+        reached = self._next_state[self._states, actions]
         self._decisions += 1
         terminated = reached == END
         game_over = terminated.copy()
@@ -101,24 +100,24 @@ class ProbeVector:
             game_over |= self._decisions >= self.probe.max_decisions
 
         starts = self._random.choice(self.probe.starts, size=self.num_envs)
-        self._places = np.where(game_over, starts, reached)
+        self._states = np.where(game_over, starts, reached)
         self._decisions[game_over] = 0
         return Step(
-            OBSERVATIONS[self._places], OBSERVATIONS[reached], reward, terminated, game_over
+            OBSERVATIONS[self._states], OBSERVATIONS[reached], reward, terminated, game_over
         )
 
     def state(self) -> dict[str, Any]:
         return {
-            "places": self._places.copy(),
+            "states": self._states.copy(),
             "decisions": self._decisions.copy(),
             "random": self._random.bit_generator.state,
         }
 
     def load_state(self, state: dict[str, Any]) -> Observations:
-        self._places = state["places"].copy()
+        self._states = state["states"].copy()
         self._decisions[:] = state["decisions"]
         self._random.bit_generator.state = state["random"]
-        return OBSERVATIONS[self._places]
+        return OBSERVATIONS[self._states]
 
     def picture(self, obs: UInt8[np.ndarray, "planes 10 10"]) -> Picture:
         """The planes side by side."""

@@ -1,74 +1,150 @@
-"""Environments by name: `minatar/breakout`, `atari/Pong`, `atari/Pong-sticky`, `probe/chain`."""
+"""Environments by name: `minatar/breakout`, `atari/Pong`, `atari/Pong-sticky`, `probe/chain`,
+`gymnasium/CartPole-v1`, and `my_games.py:make_it` for a function of the user's own.
+
+A suite is one record in `SUITES`.
+"""
 
 import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
-import torch
-
-from bnmodes.envs import atari, probe
+from bnmodes import plugins
+from bnmodes.envs import atari, gymnasium, probe
 from bnmodes.envs.atari import AtariVector
-from bnmodes.envs.contract import VectorEnv
-from bnmodes.envs.minatar import vector as minatar
-from bnmodes.envs.minatar.vector import MinAtarVector
+from bnmodes.envs.contract import EnvSpec, VectorEnv
+from bnmodes.envs.minatar import minatar_vector
+from bnmodes.envs.minatar.minatar_vector import MinAtarVector
 from bnmodes.envs.probe import ProbeVector
 from bnmodes.errors import UsageError
 
-FAMILIES = {
-    "probe": tuple(probe.PROBES),
-    "minatar": minatar.GAMES,
-    "atari": tuple(atari.ROM_IDS),
+
+class Making(NamedTuple):
+    """What a vector of environments is made with."""
+
+    num_envs: int
+    seed: int
+    threads: int = 1
+    """Processor threads to step them with; what happens in them does not depend on it."""
+    render: bool = False
+    """Whether `picture` is going to be asked for."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A family of environments that are made in one way."""
+
+    make: Callable[[str, Making], VectorEnv]
+    """From the part of the name after the suite's own."""
+    games: tuple[str, ...] = ()
+    """Those that `bnmodes env list` shows."""
+    variants: tuple[str, ...] = ()
+    """Further ones, which it does not."""
+    find: Callable[[str], str] | None = None
+    """Where the games are too many to list: the usual spelling of a game's name, or an error."""
+
+
+SUITES = {
+    "probe": Suite(
+        make=lambda game, of: ProbeVector(game, of.num_envs, of.seed), games=tuple(probe.PROBES)
+    ),
+    "minatar": Suite(
+        make=lambda game, of: MinAtarVector(game, of.num_envs, of.seed),
+        games=minatar_vector.GAMES,
+    ),
+    "atari": Suite(
+        make=lambda game, of: AtariVector(game, of.num_envs, of.seed, of.threads),
+        games=tuple(atari.ROM_IDS),
+        variants=tuple(game + atari.STICKY for game in atari.ROM_IDS),
+    ),
+    "gymnasium": Suite(
+        make=lambda game, of: gymnasium.make_registered(game, of.num_envs, of.seed, of.render),
+        find=gymnasium.find_id,
+    ),
+    "file": Suite(
+        make=lambda game, of: gymnasium.make_from_file(game, of.num_envs, of.seed, of.render),
+    ),
 }
 
 
 class Listing(NamedTuple):
+    """A line of `bnmodes env list`."""
+
     name: str
     num_actions: int | None
     """Not told for Atari, where it takes an emulator to know."""
-    obs_shape: tuple[int, int, int]
+    observation: str
 
 
-def make_env(name: str, num_envs: int, seed: int) -> VectorEnv:
+def make_env(
+    name: str, num_envs: int, seed: int, *, threads: int = 1, render: bool = False
+) -> VectorEnv:
     """Upper and lower case are the same in `name`; `spec.name` has the usual spelling."""
     if num_envs < 1:
         raise UsageError(f"{num_envs} environments cannot be made: ask for at least 1.")
-    family, game = _look_up(name)
-    if family == "atari":
-        return AtariVector(game, num_envs, seed, threads=torch.get_num_threads())
-    if family == "minatar":
-        return MinAtarVector(game, num_envs, seed)
-    return ProbeVector(game, num_envs, seed)
+    suite, game = _look_up(name)
+    return SUITES[suite].make(game, Making(num_envs, seed, threads, render))
 
 
-def env_family(name: str) -> str:
+def env_spec(name: str) -> EnvSpec:
+    """What an agent must know of an environment, without keeping one."""
+    suite, game = _look_up(name)
+    return make_env(name, 1, seed=0).spec if suite == "file" else _spec_of(suite, game)
+
+
+@cache
+def _spec_of(suite: str, game: str) -> EnvSpec:
+    return SUITES[suite].make(game, Making(num_envs=1, seed=0)).spec
+
+
+def env_suite(name: str) -> str:
+    """Its suite: probe, minatar, atari, gymnasium, or file for FILE.py:NAME."""
     return _look_up(name)[0]
 
 
 def canonical_name(name: str) -> str:
-    return "/".join(_look_up(name))
+    """The usual spelling; a user's own FILE.py:NAME is left as it is."""
+    suite, game = _look_up(name)
+    return game if suite == "file" else f"{suite}/{game}"
 
 
 def list_envs() -> list[Listing]:
     atari_shape = (atari.STACK * atari.FRAME_SHAPE[0], *atari.FRAME_SHAPE[1:])
     listings = []
-    for family, games in FAMILIES.items():
+    for suite, games in ((name, each.games) for name, each in SUITES.items()):
         for game in games:
-            name = f"{family}/{game}"
-            if family == "atari":
-                listings.append(Listing(name, None, atari_shape))
-            else:
-                spec = make_env(name, num_envs=1, seed=0).spec
-                listings.append(Listing(name, spec.num_actions, spec.obs_shape))
-    return listings
+            spec = None if suite == "atari" else _spec_of(suite, game)
+            shape = spec.obs_shape if spec else atari_shape
+            actions = spec.num_actions if spec else None
+            listings.append(Listing(f"{suite}/{game}", actions, "×".join(map(str, shape))))
+    return [
+        *listings,
+        Listing("gymnasium/ID", None, "of any Gymnasium environment with discrete actions"),
+        Listing("FILE.py:NAME", None, "of the environment that your own function returns"),
+    ]
+
+
+@cache
+def _known() -> dict[str, tuple[str, str]]:
+    """Suite and game by lower-case name, where the games are listed."""
+    return {
+        f"{name}/{game}".lower(): (name, game)
+        for name, suite in SUITES.items()
+        for game in (*suite.games, *suite.variants)
+    }
 
 
 def _look_up(name: str) -> tuple[str, str]:
-    known = {
-        f"{family}/{game}".lower(): (family, game)
-        for family, games in FAMILIES.items()
-        for game in (*games, *(game + atari.STICKY for game in games if family == "atari"))
-    }
+    """The suite and the game in its usual spelling."""
+    if plugins.is_reference(name):
+        return "file", name
+    known = _known()
     if name.lower() in known:
         return known[name.lower()]
+    suite, _, game = name.partition("/")
+    if suite.lower() in SUITES and (find := SUITES[suite.lower()].find):
+        return suite.lower(), find(game)
     near = ["/".join(known[key]) for key in difflib.get_close_matches(name.lower(), known, 3, 0.5)]
     hint = f" (the nearest are {', '.join(near)})" if near else ""
     raise UsageError(f"there is no environment {name!r}{hint}: `bnmodes env list` shows all.")

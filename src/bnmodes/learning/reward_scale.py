@@ -12,7 +12,7 @@ from bnmodes.replay.ring import Replay
 
 def mean_absolute_reward(replay: Replay) -> float:
     """r̄ over the replay; 1 before any reward was seen."""
-    return float(np.abs(replay.reward[: replay.made]).mean()) or 1.0
+    return float(np.abs(replay.reward[: replay.transitions_added]).mean()) or 1.0
 
 
 @dataclass

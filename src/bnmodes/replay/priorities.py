@@ -34,30 +34,32 @@ class Priorities:
 
     def added(self) -> None:
         """After each `Replay.add`: the new transitions come, and those no longer held go."""
-        for lane in np.flatnonzero(self.replay.oldest > self._oldest):
-            gone = np.arange(self._oldest[lane], self.replay.oldest[lane])
-            self.values[gone % len(self), lane] = 0
+        for env_index in np.flatnonzero(self.replay.oldest > self._oldest):
+            gone = np.arange(self._oldest[env_index], self.replay.oldest[env_index])
+            self.values[gone % len(self), env_index] = 0
         self._oldest[:] = self.replay.oldest
-        newest = self.replay.made - 1
+        newest = self.replay.transitions_added - 1
         self.values[newest % len(self)] = np.where(newest >= self._oldest, self.largest, 0)
 
     def sample(self, batch_size: int, rng: np.random.Generator) -> tuple[Index, Index]:
-        """Lanes and transitions, in proportion to their priority, with replacement."""
-        made = self.replay.made
-        ends = np.cumsum(self.values[:made], dtype=np.float64)
+        """Environments and transitions, in proportion to their priority, with replacement."""
+        added = self.replay.transitions_added
+        ends = np.cumsum(self.values[:added], dtype=np.float64)
         drawn = np.searchsorted(ends, rng.random(batch_size) * ends[-1], side="right")
-        place, lane = np.divmod(drawn, self.values.shape[1])
-        return lane, made - 1 - (made - 1 - place) % len(self)
+        place, env_index = np.divmod(drawn, self.values.shape[1])
+        return env_index, added - 1 - (added - 1 - place) % len(self)
 
-    def update(self, lane: Index, transition: Index, td_error: Float[np.ndarray, " batch"]) -> None:
+    def update(
+        self, env_index: Index, transition: Index, td_error: Float[np.ndarray, " batch"]
+    ) -> None:
         # A network that diverged must not make the whole sampling undefined.
         known = np.where(np.isfinite(td_error), td_error, FLOOR)
         priority = np.maximum(known, FLOOR) ** EXPONENT
-        self.values[transition % len(self), lane] = priority
+        self.values[transition % len(self), env_index] = priority
         self.largest = max(self.largest, float(priority.max()))
 
     def state(self) -> dict[str, Any]:
-        return {"values": self.values[: self.replay.made], "largest": self.largest}
+        return {"values": self.values[: self.replay.transitions_added], "largest": self.largest}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """After the replay's own."""

@@ -1,23 +1,26 @@
 """A ring of transitions that stores each frame once and every game's true last frame.
 
-Each environment has its lane, and each lane two rings. The *frame ring* holds what was seen: all
-`stack` frames of a game's first observation (so the emulator's own padding comes back), then the
-newest frame of each true successor. The *transition ring* holds what was done: action, reward,
-terminated, and where in the frame ring the newest frame of its observation stands. One window of
-`stack + 1` consecutive frames is thus an observation and its successor:
+Each environment has two rings. The *frame ring* holds what was seen: all `stack` frames of a
+game's first observation (so the emulator's own padding comes back), then the newest frame of each
+true next observation. The *transition ring* holds what was done: action, reward, terminated, and
+where in the frame ring the newest frame of its observation stands. One window of `stack + 1`
+consecutive frames is thus an observation and its next observation:
 
     frames       p  a  b  c  d │ q  e  f ...    stack 2: two games, begun with (p, a) and (q, e)
     transitions     0  1  2         3  4        each stands at the newest frame it was taken on;
-                                                d is the successor of 2 and was never acted on
+                                                d is what followed 2, and was never acted on
+
+A frame is a uint8 picture or a float32 vector; a vector is a whole observation (`stack` is 1).
 
 A lost life only marks its transition as terminated; the game, and the stack, go on. A truncated
 game's last transition is not terminated and bootstraps from its own last frame.
 
 Transitions and frames are counted from the start of the run and never renumbered; a ring's index
-is the count modulo its length. A lane holds its transitions `oldest[lane] .. made - 1` and nothing
-else: drawing needs no list of valid places and no rejection. Anything kept per transition later
-(a priority, say) belongs in an array shaped like `action`; two successive transitions are of one
-unbroken stretch of play exactly when their `newest_frame` differ by one.
+is the count modulo its length. Environment e holds its transitions `oldest[e]` to
+`transitions_added - 1` and no others: sampling needs no list of valid places and no rejection.
+Anything kept per transition (a priority, say) belongs in an array shaped like `action`; two
+successive transitions are of one unbroken stretch of play exactly when their `newest_frame` differ
+by one.
 """
 
 from collections.abc import Iterator
@@ -34,14 +37,18 @@ from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 
 Index = Int64[np.ndarray, " batch"]
+ObservationBatch = UInt8[Tensor, "batch channels height width"] | Float32[Tensor, "batch numbers"]
+FrameBatch = UInt8[Tensor, "batch time c h w"] | Float32[Tensor, "batch time numbers"]
 
 
 @dataclass(frozen=True)
 class Batch:
-    obs: UInt8[Tensor, "batch channels height width"]
+    """Transitions for one update."""
+
+    obs: ObservationBatch
     action: Int64[Tensor, " batch"]
     reward: Float32[Tensor, " batch"]
-    next_obs: UInt8[Tensor, "batch channels height width"]
+    next_obs: ObservationBatch
     """Shares memory with `obs`: do not write into either."""
     terminated: Bool[Tensor, " batch"]
 
@@ -51,7 +58,7 @@ class Batch:
         return (Batch(*rows) for rows in zip(*parts, strict=True))
 
 
-def _frames_per_lane(transitions: int, stack: int) -> int:
+def _frames_per_env(transitions: int, stack: int) -> int:
     """Room for `transitions` in games of 5·stack² decisions or more on average (80 with stack 4,
     5 with stack 1), at 5% and 20% more frames than transitions: each game costs `stack` frames
     beyond one a decision. In shorter games the oldest transitions leave before the ring of
@@ -60,6 +67,8 @@ def _frames_per_lane(transitions: int, stack: int) -> int:
 
 
 class Replay:
+    """The transitions of all environments, sampled uniformly."""
+
     def __init__(
         self, spec: EnvSpec, num_envs: int, capacity: int, execution: Execution = PLAIN
     ) -> None:
@@ -71,31 +80,34 @@ class Replay:
             )
         self.spec = spec
         self.execution = execution
-        self._lanes = np.arange(num_envs)
+        self.num_envs = num_envs
+        self._env_indices = np.arange(num_envs)
         self._window = np.arange(1 - spec.stack, 2)
         self._max_transitions = capacity // num_envs
-        self._max_frames = _frames_per_lane(self._max_transitions, spec.stack)
+        self._max_frames = _frames_per_env(self._max_transitions, spec.stack)
 
         # Time comes first, so that the used part of a ring is one contiguous block; the host's
         # memory is taken from the system only as the rings fill.
         frames = (self._max_frames, num_envs, *spec.frame_shape)
         if execution.on_accelerator and execution.replay_memory == "device":
-            self.frames = execution.zeros(frames, torch.uint8)
+            self.frames = execution.zeros(frames, getattr(torch, spec.dtype))
         else:
-            self.frames = torch.from_numpy(np.zeros(frames, np.uint8))
-        self._rows = self.frames.flatten(0, 1).flatten(1)  # [frames · envs, pixels], no copy
+            self.frames = torch.from_numpy(np.zeros(frames, spec.dtype))
+        self._rows = self.frames.flatten(0, 1).flatten(1)  # [frames · envs, numbers], no copy
         transitions = (self._max_transitions, num_envs)
         self.newest_frame = np.zeros(transitions, np.int64)
         self.action = np.zeros(transitions, np.int64)
         self.reward = np.zeros(transitions, np.float32)
         self.terminated = np.zeros(transitions, np.bool_)
 
-        self.made = 0
+        self.transitions_added = 0
+        """To each environment, since the run began."""
         self.oldest = np.zeros(num_envs, np.int64)
+        """The first transition of each environment that is still held."""
         self._frames_seen = np.zeros(num_envs, np.int64)
 
     def __len__(self) -> int:
-        return int((self.made - self.oldest).sum())
+        return int((self.transitions_added - self.oldest).sum())
 
     @property
     def nbytes(self) -> int:
@@ -103,8 +115,8 @@ class Replay:
         return sum(ring.nbytes for ring in rings)
 
     def begin(self, obs: Observations) -> None:
-        """Start a new game in every lane; a game under way there just stops being continued."""
-        self._store_whole_stack(self._lanes, obs)
+        """A new game starts in every environment; the one under way there is not continued."""
+        self._store_whole_stack(self._env_indices, obs)
 
     def add(
         self,
@@ -115,16 +127,16 @@ class Replay:
         """One decision of every environment; `reward` is the learner's copy, clipped or not."""
         if not self._frames_seen[0]:
             raise RuntimeError("Replay.begin comes before the first Replay.add.")
-        place = self.made % self._max_transitions
+        place = self.transitions_added % self._max_transitions
         self.newest_frame[place] = self._frames_seen - 1
         self.action[place] = action
         self.reward[place] = reward
         self.terminated[place] = step.terminated
-        self.made += 1
-        np.maximum(self.oldest, self.made - self._max_transitions, out=self.oldest)
+        self.transitions_added += 1
+        np.maximum(self.oldest, self.transitions_added - self._max_transitions, out=self.oldest)
 
         channels = self.spec.frame_shape[0]
-        self._store_frame(self._lanes, step.successor[:, -channels:])
+        self._store_frame(self._env_indices, step.next_obs[:, -channels:])
         if step.game_over.any():
             self._store_whole_stack(np.flatnonzero(step.game_over), step.obs)
 
@@ -132,15 +144,16 @@ class Replay:
         """Uniform over the transitions held, with replacement."""
         if not len(self):
             raise UsageError("the replay is still empty: let the agent act before it learns.")
-        lane_ends = np.cumsum(self.made - self.oldest)
-        drawn = rng.integers(lane_ends[-1], size=batch_size)
-        lane = np.searchsorted(lane_ends, drawn, side="right")
-        return self.gather(lane, self.made - (lane_ends[lane] - drawn))
+        ends = np.cumsum(self.transitions_added - self.oldest)
+        drawn = rng.integers(ends[-1], size=batch_size)
+        env_index = np.searchsorted(ends, drawn, side="right")
+        return self.gather(env_index, self.transitions_added - (ends[env_index] - drawn))
 
-    def gather(self, lane: Index, transition: Index) -> Batch:
-        """These transitions, which must be held: `oldest[lane] <= transition < made`."""
-        at = (transition % self._max_transitions, lane)
-        frames = self.frames_around(lane, self.newest_frame[at], self._window)
+    def gather(self, env_index: Index, transition: Index) -> Batch:
+        """These transitions, all of which must be held:
+        `oldest[env_index] <= transition < transitions_added`."""
+        at = (transition % self._max_transitions, env_index)
+        frames = self.frames_around(env_index, self.newest_frame[at], self._window)
         return Batch(
             obs=frames[:, :-1].flatten(1, 2),  # [batch, stack·c, h, w]
             action=self.to_device(self.action[at]),
@@ -150,12 +163,13 @@ class Replay:
         )
 
     def frames_around(
-        self, lane: Index, frame: Index, window: Int64[np.ndarray, " window"]
-    ) -> UInt8[Tensor, "batch window c h w"]:
-        """At the distances `window` from a frame of each lane, on the device."""
+        self, env_index: Index, frame: Index, window: Int64[np.ndarray, " window"]
+    ) -> FrameBatch:
+        """The frames at the distances `window` from one frame of each row's environment, on the
+        device: [batch, window, *frame_shape]."""
         slots = (frame[:, None] + window) % self._max_frames
         # Whole rows of two axes: with more axes, indexing by tensors takes eight times as long.
-        rows = torch.from_numpy((slots * len(self._lanes) + lane[:, None]).ravel())
+        rows = torch.from_numpy((slots * self.num_envs + env_index[:, None]).ravel())
         picked = self._rows.index_select(0, self._beside_frames(rows))
         return self.execution.to_device(picked).view(*slots.shape, *self.spec.frame_shape)
 
@@ -170,14 +184,14 @@ class Replay:
         out before the next `add`."""
         return {
             "layout": self._layout,
-            "made": self.made,
+            "transitions_added": self.transitions_added,
             "oldest": self.oldest,
             "frames_seen": self._frames_seen,
             "frames": self.frames[: self._frames_seen.max()].cpu().numpy(),
-            "newest_frame": self.newest_frame[: self.made],
-            "action": self.action[: self.made],
-            "reward": self.reward[: self.made],
-            "terminated": self.terminated[: self.made],
+            "newest_frame": self.newest_frame[: self.transitions_added],
+            "action": self.action[: self.transitions_added],
+            "reward": self.reward[: self.transitions_added],
+            "terminated": self.terminated[: self.transitions_added],
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -187,7 +201,7 @@ class Replay:
                 f"the saved replay has {state['layout']} but this run asks for {self._layout}: "
                 "resume with the settings the run was started with."
             )
-        self.made = state["made"]
+        self.transitions_added = state["transitions_added"]
         self.oldest[:] = state["oldest"]
         self._frames_seen[:] = state["frames_seen"]
         self.frames[: len(state["frames"])].copy_(torch.from_numpy(state["frames"]))
@@ -198,30 +212,27 @@ class Replay:
     def _layout(self) -> dict[str, Any]:
         return {
             "transitions_per_environment": self._max_transitions,
-            "environments": len(self._lanes),
+            "environments": self.num_envs,
             "stack": self.spec.stack,
             "frame_shape": list(self.spec.frame_shape),
+            "dtype": self.spec.dtype,
         }
 
-    def _store_whole_stack(self, lanes: Int64[np.ndarray, " some"], obs: Observations) -> None:
-        stacked = obs[lanes].reshape(len(lanes), self.spec.stack, *self.spec.frame_shape)
+    def _store_whole_stack(self, envs: Int64[np.ndarray, " some"], obs: Observations) -> None:
+        stacked = obs[envs].reshape(len(envs), self.spec.stack, *self.spec.frame_shape)
         for age in range(self.spec.stack):
-            self._store_frame(lanes, stacked[:, age])
+            self._store_frame(envs, stacked[:, age])
 
-    def _store_frame(
-        self, lanes: Int64[np.ndarray, " some"], frame: UInt8[np.ndarray, "some c h w"]
-    ) -> None:
-        rows = self._frames_seen[lanes] % self._max_frames * len(self._lanes) + lanes
-        pixels = torch.from_numpy(frame).reshape(len(lanes), -1)
+    def _store_frame(self, envs: Int64[np.ndarray, " some"], frame: Observations) -> None:
+        rows = self._frames_seen[envs] % self._max_frames * self.num_envs + envs
+        numbers = torch.from_numpy(frame).reshape(len(envs), -1)
         self._rows.index_copy_(
-            0, self._beside_frames(torch.from_numpy(rows)), self._beside_frames(pixels)
+            0, self._beside_frames(torch.from_numpy(rows)), self._beside_frames(numbers)
         )
-        self._frames_seen[lanes] += 1
+        self._frames_seen[envs] += 1
         # Every transition has its own newest frame, so one frame overwritten breaks at most one
         # window: the oldest.
-        oldest = self.oldest[lanes]
-        first_needed = (
-            self.newest_frame[oldest % self._max_transitions, lanes] - self.spec.stack + 1
-        )
-        broken = first_needed < self._frames_seen[lanes] - self._max_frames
-        self.oldest[lanes] += broken & (oldest < self.made)
+        oldest = self.oldest[envs]
+        first_needed = self.newest_frame[oldest % self._max_transitions, envs] - self.spec.stack + 1
+        broken = first_needed < self._frames_seen[envs] - self._max_frames
+        self.oldest[envs] += broken & (oldest < self.transitions_added)

@@ -33,7 +33,7 @@ class Rollout:
 
     def __init__(self, env: EnvSpec, steps: int, envs: int, execution: Execution):
         shape, device = (steps, envs), execution.device
-        dtype = getattr(torch, getattr(env, "dtype", "uint8"))
+        dtype = getattr(torch, env.dtype)
         self.execution = execution
         self.filled = 0
         """Steps stored so far."""
@@ -69,7 +69,7 @@ class Rollout:
             (self.cut, step.game_over),
         ):
             part[self.filled] = torch.from_numpy(rows[:envs])
-        next_obs = torch.from_numpy(step.successor[:envs])
+        next_obs = torch.from_numpy(step.next_obs[:envs])
         self.next_obs[self.filled] = self.execution.to_device(next_obs)
         self.filled += 1
 

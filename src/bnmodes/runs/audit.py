@@ -83,7 +83,7 @@ def _play(agent: Agent, env: VectorEnv, rng: np.random.Generator) -> Transitions
         random_actions = rng.integers(env.spec.num_actions, size=env.num_envs)
         actions = np.where(explore, random_actions, agent.greedy(obs))
         step = env.step(actions)
-        played.append((obs, actions, step.successor))
+        played.append((obs, actions, step.next_obs))
         obs = step.obs
     parts = (torch.from_numpy(np.concatenate(part)) for part in zip(*played, strict=True))
     return Transitions(*parts)

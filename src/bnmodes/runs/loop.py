@@ -14,7 +14,7 @@ import torch
 from bnmodes.agents.agent import Agent
 from bnmodes.agents.registry import find_agent
 from bnmodes.envs.contract import VectorEnv
-from bnmodes.envs.registry import canonical_name, make_env
+from bnmodes.envs.registry import env_spec, make_env
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.streams import numpy_stream
@@ -66,7 +66,7 @@ def build_agent(spec: RunSpec, env: VectorEnv, execution: Execution = PLAIN) -> 
 def make_evaluation_env(spec: RunSpec, decision: int) -> VectorEnv:
     """New environments, seeded by the evaluation's decision: there is nothing to resume."""
     seed = int(numpy_stream(spec.seed, "evaluation games", decision).integers(2**31 - 1000))
-    return make_env(spec.env, spec.evaluation.episodes, seed)
+    return make_env(spec.env, spec.evaluation.episodes, seed, threads=torch.get_num_threads())
 
 
 @dataclass
@@ -104,7 +104,9 @@ class Loop:
         seed = numpy_stream(self.spec.seed, "games", self.resumes).integers(2**31 - 1000)
         decision = state["decision"] if state else 0
         self.sinks = open_sinks(self.sink_names, self.spec, self.folder.path, decision)
-        self.env = make_env(self.spec.env, self.spec.settings.env_rows, int(seed))
+        self.env = make_env(
+            self.spec.env, self.spec.settings.env_rows, int(seed), threads=torch.get_num_threads()
+        )
         self.agent = build_agent(self.spec, self.env, self.execution)
         if state is None:
             self.folder.rewind_metrics(0)
@@ -120,12 +122,14 @@ class Loop:
         self.finished_returns = state["finished_returns"]
         self.finished_tests = state["finished_tests"]
         self.agent.load_state(state["agent"])
-        self.obs = self.env.load_state(state["env"])
-        if self.env.spec.exact_resume:
-            self.returns = state["returns"]
-        else:
-            self.agent.begin(self.obs)
-            self._record("resume", {"new_games": self.spec.settings.env_rows})
+        obs = self.env.load_state(state["env"])
+        if obs is not None:
+            self.obs, self.returns = obs, state["returns"]
+            return
+        self.progress.say("the games could not go on as they were: new ones begin")
+        self.obs = self.env.reset()
+        self.agent.begin(self.obs)
+        self._record("resume", {"new_games": self.spec.settings.env_rows})
 
     def state(self) -> dict[str, Any]:
         return {
@@ -274,7 +278,7 @@ def train(
     """
     spec.validate()
     execution.validate_here()
-    canonical_name(spec.env)  # an unknown game is refused before a folder is made
+    env_spec(spec.env)  # an environment that cannot be made is refused before a folder is
     folder = RunFolder(out)
     with folder.claimed(spec, execution):
         if folder.finished:

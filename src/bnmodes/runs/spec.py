@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 from bnmodes.agents.agent import Settings
 from bnmodes.agents.registry import arm_label, arm_settings, find_agent
 from bnmodes.bounds import Count, Fraction, Whole, check_bounds
-from bnmodes.envs.registry import canonical_name, env_family
+from bnmodes.envs.registry import canonical_name, env_suite
 from bnmodes.errors import UsageError
 
 
@@ -90,7 +90,7 @@ def make_spec(
 ) -> RunSpec:
     """The run of an agent's arm on a game; what is not said is the agent's default on that suite of
     games. `changes` are settings by dotted names."""
-    kind, suite = find_agent(agent), env_family(env)
+    kind, suite = find_agent(agent), env_suite(env)
     arm = arm or kind.default_arm
     settings = arm_settings(agent, arm, suite, changes)
     defaults = kind.suite_defaults(suite)

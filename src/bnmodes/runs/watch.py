@@ -34,7 +34,8 @@ def watch(folder: RunFolder, path: Path, max_decisions: int, seed: int) -> Film:
     if not path.parent.is_dir():
         raise UsageError(f"{path.parent} is no folder: make it first.")
     rng = numpy_stream(seed, "watched game")
-    env = make_env(spec.env, spec.evaluation.episodes, int(rng.integers(2**31 - 1000)))
+    seed = int(rng.integers(2**31 - 1000))
+    env = make_env(spec.env, spec.evaluation.episodes, seed, render=True)
     agent = build_agent(spec, env)
     networks, notes = folder.networks()
     agent.load_networks(networks)
@@ -48,7 +49,7 @@ def watch(folder: RunFolder, path: Path, max_decisions: int, seed: int) -> Film:
         game_return += float(step.reward[0])
         game_over = bool(step.game_over[0])
         obs = step.obs
-        pictures.append(env.picture(step.successor[0]))
+        pictures.append(env.picture(step.next_obs[0]))
     images = [Image.fromarray(picture).quantize(32) for picture in pictures]
     milliseconds = 60 if env.spec.frames_per_decision == 4 else 100
     images[0].save(path, save_all=True, append_images=images[1:], duration=milliseconds, loop=0)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from bnmodes.agents.registry import find_agent
-from bnmodes.envs.registry import env_family, make_env
+from bnmodes.envs.registry import env_suite, make_env
 from bnmodes.runs.spec import RunSpec
 from bnmodes.studies.study import Study
 
@@ -27,11 +27,11 @@ def estimate_seconds(study: Study) -> float:
     try:
         seconds: dict[tuple[str, str], float] = {}
         for run in study.runs:
-            key = (run.arm, env_family(run.game))
+            key = (run.arm, env_suite(run.game))
             if key not in seconds:
                 seconds[key] = seconds_per_decision(run.spec)
         return sum(
-            run.spec.total_decisions * seconds[run.arm, env_family(run.game)] for run in study.runs
+            run.spec.total_decisions * seconds[run.arm, env_suite(run.game)] for run in study.runs
         )
     finally:
         torch.set_num_threads(threads)

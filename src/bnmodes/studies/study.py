@@ -10,7 +10,7 @@ from typing import Any, Literal
 from bnmodes import plugins
 from bnmodes.agents.agent import Settings
 from bnmodes.agents.registry import arm_settings
-from bnmodes.envs.registry import env_family
+from bnmodes.envs.registry import env_suite
 from bnmodes.errors import UsageError
 from bnmodes.runs.spec import EvaluationSettings, RunSpec, make_spec
 
@@ -31,7 +31,7 @@ class Arm:
     """Settings that differ from the base's, by dotted names: {"norm.bn_epsilon": 1e-3}."""
 
     def settings(self, game: str) -> Settings:
-        return arm_settings(self.agent, self.base, env_family(game), self.changes)
+        return arm_settings(self.agent, self.base, env_suite(game), self.changes)
 
     @property
     def swept_utd(self) -> float:

@@ -1,4 +1,4 @@
-"""MinAtar's Space Invaders, many games at once: arrays with a row per game.
+"""MinAtar's Space Invaders, many environments at once: arrays with a row per environment.
 
 The rules are those of the `minatar` package, the oddities too, so that games are equal cell by
 cell. Nothing here is random: only sticky actions, which are the caller's, draw numbers.
@@ -54,14 +54,14 @@ class SpaceInvaders:
         self._timers = self._numbers[3:]
         self._march_timer, self._bomb_timer, self._shot_timer = self._timers
 
-    def reset(self, rows: Int64[np.ndarray, " games"]) -> None:
+    def reset(self, rows: Int64[np.ndarray, " chosen"]) -> None:
         self._planes[rows] = FIRST_PLANES
         self._numbers[:, rows] = FIRST_NUMBERS[:, None]
 
     def act(
         self, action_ids: list[int]
     ) -> tuple[Float32[np.ndarray, " envs"], Bool[np.ndarray, " envs"]]:
-        """Rewards, and which games were lost."""
+        """Returns the rewards, and which games were lost."""
         actions = np.array(action_ids)
         firing = np.flatnonzero((actions == FIRE) & (self._shot_timer == 0))
         self._cannon[:] = MOVED[self._cannon, actions]
@@ -85,24 +85,24 @@ class SpaceInvaders:
         self._paint()
         return reward, lost
 
-    def planes(self, rows: Int64[np.ndarray, " games"]) -> UInt8[np.ndarray, "games 6 10 10"]:
+    def planes(self, rows: Int64[np.ndarray, " chosen"]) -> UInt8[np.ndarray, "chosen 6 10 10"]:
         return self._planes[rows].view(np.uint8)
 
     def attributes(self) -> list[dict[str, Any]]:
-        """Of each game what the next step depends on."""
+        """What the next step depends on, for each environment."""
         return [
             {name: planes[at].copy() for name, at in MAPS.items()}
             | dict(zip(NUMBERS, numbers, strict=True))
             for planes, numbers in zip(self._planes, self._numbers.T.tolist(), strict=True)
         ]
 
-    def load_attributes(self, games: list[dict[str, Any]]) -> None:
+    def load_attributes(self, saved: list[dict[str, Any]]) -> None:
         for name, at in MAPS.items():
-            self._planes[:, at] = [game[name] for game in games]
-        self._numbers[:] = [[game[name] for game in games] for name in NUMBERS]
+            self._planes[:, at] = [env[name] for env in saved]
+        self._numbers[:] = [[env[name] for env in saved] for name in NUMBERS]
         self._paint()
 
-    def _march(self, rows: Int64[np.ndarray, " games"]) -> Bool[np.ndarray, " games"]:
+    def _march(self, rows: Int64[np.ndarray, " chosen"]) -> Bool[np.ndarray, " chosen"]:
         """Aliens at the edge that they face turn round and go down; whether that loses the game."""
         aliens = self._aliens[rows]
         direction = self._direction[rows]
@@ -110,19 +110,19 @@ class SpaceInvaders:
         landed = turning & aliens[:, BOTTOM].any(axis=1)
 
         # Cells are counted row by row, so that 10 is one down; the bottom row comes in at the top.
-        cells = aliens.reshape(-1, 100)  # [games, 10, 10] -> [games, 100]
+        cells = aliens.reshape(-1, 100)  # [chosen, 10, 10] -> [chosen, 100]
         source = (CELLS - np.where(turning, 10, direction)[:, None]) % 100
         moved = cells[np.arange(len(rows))[:, None], source]
-        self._aliens[rows] = moved.reshape(-1, 10, 10)  # [games, 100] -> [games, 10, 10]
+        self._aliens[rows] = moved.reshape(-1, 10, 10)  # [chosen, 100] -> [chosen, 10, 10]
         self._direction[rows] = np.where(turning, -direction, direction)
         self._march_timer[rows] = np.minimum(cells.sum(axis=1), self._march_interval[rows])
         return landed | self._aliens[rows, BOTTOM, self._cannon[rows]]
 
-    def _drop_bombs(self, rows: Int64[np.ndarray, " games"]) -> None:
+    def _drop_bombs(self, rows: Int64[np.ndarray, " chosen"]) -> None:
         """The lowest alien drops it in the column nearest to the cannon; of two, the left one."""
         distance = np.abs(COLUMNS - self._cannon[rows, None])
         column = np.where(self._aliens[rows].any(axis=1), distance, 10).argmin(axis=1)
-        upwards = self._aliens[rows, :, column][:, ::-1]  # [games, 10]
+        upwards = self._aliens[rows, :, column][:, ::-1]  # [chosen, 10]
         self._bombs[rows, BOTTOM - upwards.argmax(axis=1), column] = True
         self._bomb_timer[rows] = BOMB_INTERVAL
 
