@@ -10,7 +10,6 @@ Value-Based Reinforcement Learning". One update:
     two epochs over the rollout, then throw it away
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -116,7 +115,7 @@ class PQNSettings(ValueRange, AgentSettings):
 
     def memory_bytes(self, env: EnvSpec) -> int:
         """Of the rollout: observations and next observations."""
-        return 2 * self.num_envs * self.rollout_steps * math.prod(env.obs_shape)
+        return 2 * self.num_envs * self.rollout_steps * env.obs_bytes
 
     def for_timing(self) -> "PQNSettings":
         """As many minibatches of the same size for each decision, in rollouts of one step."""

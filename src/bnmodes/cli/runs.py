@@ -14,9 +14,10 @@ from rich.table import Table
 from bnmodes import plugins
 from bnmodes.agents.registry import AGENTS, find_agent
 from bnmodes.cli.options import RunOptions, parse, read_game_and_arm, run_options_type
-from bnmodes.envs.registry import env_suite, list_envs
+from bnmodes.envs.registry import env_spec, env_suite, list_envs
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
+from bnmodes.networks.torsos import torso_description
 from bnmodes.protocol import explain, explain_json
 from bnmodes.runs.audit import audit_run
 from bnmodes.runs.folder import RunFolder
@@ -143,6 +144,9 @@ def explain_command(args: list[str]) -> None:
     print(f"{kind.name.upper()}, arm {spec.arm}, on {spec.env}\n")
     print(explain(spec.settings.protocol, capabilities))
     notes = spec.settings.notes()
+    if torso := getattr(spec.settings, "torso", None):
+        layers = torso_description(torso, env_spec(spec.env).obs_shape)
+        notes += [f"Hidden layers that read an observation (torso {torso}): {layers}."]
     if not kind.is_tuned_for(suite):
         notes += [f"Nobody tuned {kind.name} for these games: its preset for others is used."]
     if notes:
