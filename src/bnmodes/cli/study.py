@@ -203,10 +203,16 @@ class Report(Choice):
     """Report what is there, marking every figure, instead of refusing an incomplete study."""
     human_table: Literal["wang2016", "mnih2015"] = "wang2016"
     """Human scores of the normalisation on Atari."""
+    reference: str | None = None
+    """Arm that the others are compared with; without it, the study's own."""
+    interval: Literal["stretched", "percentile"] = "stretched"
+    """Intervals that hold at few seeds, or the plain percentile bootstrap that rliable uses."""
+    formats: tuple[Literal["png", "pdf", "svg"], ...] = ("png",)
+    """File formats of the figures beside the page."""
 
 
 def study_report(args: list[str]) -> None:
-    from bnmodes.analysis.findings import contrasts, summary  # here: matplotlib takes a second
+    from bnmodes.analysis.findings import headline, summary  # here: matplotlib takes a second
     from bnmodes.analysis.report.report import write_report
     from bnmodes.analysis.report.summary_table import summary_table
     from bnmodes.analysis.study_numbers import StudyNumbers
@@ -218,13 +224,19 @@ def study_report(args: list[str]) -> None:
     if page.suffix != ".html":
         raise UsageError(f"--to is {page}, but the report is a page: let its name end in .html.")
     results = gather(study, options.out)
-    numbers = StudyNumbers(results, allow_missing=options.allow_missing, table=options.human_table)
-    write_report(numbers, page)
+    numbers = StudyNumbers(
+        results,
+        allow_missing=options.allow_missing,
+        table=options.human_table,
+        interval=options.interval,
+        reference=options.reference,
+    )
+    write_report(numbers, page, options.formats)
     console.print(f"{study.name}: {study.question}\n")
     # A narrow terminal wraps the lines; cut numbers would be worse.
     Console(width=max(console.width, 120), highlight=False).print(summary_table(numbers))
-    console.print("\nWhat the data show:")
-    for sentence in summary(numbers, contrasts(numbers)):
+    console.print(f"\n{headline(numbers)}\n\nWhat the data show:")
+    for sentence in summary(numbers):
         console.print(f"- {sentence}")
     console.print(f"\nreport   {page}")
     console.print(f"figures  {page.with_name(f'{page.stem}-figures')}{os.sep}")
