@@ -14,6 +14,7 @@ _HOMES = {
     "Audit": "audit",
     "BatchNorm": "norm.layers",
     "Contrast": "studies.study",
+    "Drawing": "analysis.figures.figure",
     "EvaluationSettings": "runs.spec",
     "Forward": "protocol",
     "LayerNorm": "norm.layers",
@@ -28,6 +29,7 @@ _HOMES = {
     "explain": "protocol",
     "forward_mode": "norm.foreign",
     "results": "notebook",
+    "study_figure": "analysis.figures.figure",
     "run_study": "notebook",
     "train": "notebook",
 }

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from bnmodes import plugins
+from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.runs import loop
 from bnmodes.runs.folder import RunFolder
@@ -83,10 +84,19 @@ def results(study: Study | str, out: Path | str = "results") -> pl.DataFrame:
 
 
 def draw(figure: str, study: Study | str, out: Path | str = "results") -> "Figure":
-    """One of the report's figures by name, e.g. "curves", as a matplotlib figure."""
-    from bnmodes.analysis.figures.registry import draw_figure  # here: matplotlib takes a second
+    """One of the report's figures by its name there, e.g. "curves"."""
+    from bnmodes.analysis.figures.figure import draw_all  # here: matplotlib takes a second
+    from bnmodes.analysis.study_numbers import StudyNumbers
 
-    return draw_figure(figure, gather(_found(study), Path(out)))
+    numbers = StudyNumbers(gather(_found(study), Path(out)), allow_missing=True)
+    names = []
+    for drawing in draw_all(numbers):
+        if drawing.name == figure:
+            return drawing.figure
+        names.append(drawing.name)
+    raise UsageError(
+        f"there is no figure '{figure}' of this study: choose from {', '.join(names)}."
+    )
 
 
 def _found(study: Study | str) -> Study:

@@ -10,33 +10,19 @@ from urllib.parse import unquote
 import numpy as np
 import pytest
 
-from bnmodes.analysis.findings import (
-    ABOVE,
-    BELOW,
-    UNDECIDED,
-    UNJUDGED,
-    contrasts,
-    false_alarms,
-    summary,
-)
+from bnmodes.analysis.arms import utd_of
+from bnmodes.analysis.findings import headline, summary
 from bnmodes.analysis.report.report import write_report
 from bnmodes.analysis.report.summary_table import summary_table
-from bnmodes.analysis.scores import auc, collect, final, normalised
-from bnmodes.analysis.statistics import (
-    AGGREGATES,
-    bootstrap,
-    iqm,
-    mean,
-    paired_difference,
-    percent_of_reference,
-    probability_of_improvement,
-)
+from bnmodes.analysis.resampling import bootstrap, paired_difference, probability_of_improvement
+from bnmodes.analysis.scores import auc, collect, final
+from bnmodes.analysis.statistics import AGGREGATES, iqm, percent_of_reference
 from bnmodes.analysis.study_numbers import StudyNumbers, comparable
 from bnmodes.errors import UsageError
 from bnmodes.studies import paper
 from bnmodes.studies.quick import QUICK_ACTOR_CRITICS
 from bnmodes.studies.results import run_path
-from helpers.synthetic import STUDY_A, STUDY_B, minatar_study, synthetic_results
+from helpers.synthetic import STUDY_A, STUDY_B, minatar_study, normalised, synthetic_results
 
 RESAMPLES = 100
 MEASURES = {"auc": auc, "final": final}
@@ -82,7 +68,7 @@ def small(tmp_path_factory):
 def large(tmp_path_factory):
     """Games and seeds of the paper, at two UTDs of its six."""
     results = synthetic_results(
-        STUDY_B.restricted(arms=[arm.name for arm in STUDY_B.arms if arm.swept_utd in (0.25, 8)])
+        STUDY_B.restricted(arms=[arm.name for arm in STUDY_B.arms if utd_of(arm) in (0.25, 8)])
     )
     path = tmp_path_factory.mktemp("large") / "report.html"
     write_report(StudyNumbers(results, resamples=RESAMPLES, table="mnih2015"), path)
@@ -159,7 +145,7 @@ def test_wide_tables_scroll_in_their_own_box(large, open_page):
 def test_numbers_on_the_page_are_the_statistics(report, open_page):
     results, path = report
     shown = cells(open_page(path))
-    table = "mnih2015" if results.study.is_atari else "wang2016"
+    table = "mnih2015" if results.study.name != "small" else "wang2016"
     scores = {
         arm.name: normalised(comparable(results), arm.name, table=table, allow_missing=True)
         for arm in results.study.arms
@@ -180,7 +166,7 @@ def test_numbers_on_the_page_are_the_statistics(report, open_page):
                 stored = float(shown[f"{name}|{game}|{arm.name}"]["point"])
                 assert stored == pytest.approx(np.nanmean(of_game))
                 seen += 1
-            utd = f" UTD {arm.swept_utd:g}" if results.study.is_atari else ""
+            utd = f" UTD {utd_of(arm):g}" if results.study.name != "small" else ""
             if arm.name == f"C51{utd}":
                 continue
             other = measure(scores[f"C51{utd}"])
@@ -191,7 +177,8 @@ def test_numbers_on_the_page_are_the_statistics(report, open_page):
             others = measure(collect(results, f"C51{utd}"))
             won = np.nanmean(returns, -1) > np.nanmean(others, -1)
             assert int(shown[f"{name}|wins|{arm.name}"]["point"]) == won.sum()
-            seen += 3
+            assert 0 < float(shown[f"{name}|p|{arm.name}"]["point"]) <= 1
+            seen += 4
     assert seen == len(shown)
 
 
@@ -258,54 +245,87 @@ def test_links_lead_to_the_runs_relative_to_the_page(small, open_page):
     assert leads_to == wanted | {folder / "metrics.jsonl" for folder in wanted}
 
 
-def judged(level, noise=0.02, **study):
-    results = synthetic_results(minatar_study(**study), level=level, noise=noise)
-    numbers = StudyNumbers(results, resamples=RESAMPLES)
-    return numbers, contrasts(numbers)
-
-
-def test_the_summary_says_what_the_data_show_whichever_way_they_fall():
-    levels = {"none": 0.3, "ln": 0.9, "bn-running": 0.1, "bn-tracked": 0.301, "bn-batch": 0.6}
-    numbers, found = judged(lambda arm: levels[arm.base], noise=0.1)
-    assert {one.arm.name: one.verdict for one in found if one.measure == "auc"} == {
-        "LN": ABOVE, "BN running": BELOW, "BN tracked": UNDECIDED, "BN batch": ABOVE,
-    }  # fmt: skip
-    assert summary(numbers, found)[0] == (
-        "By AUC: LN and BN batch are above C51; BN running is below C51; "
-        "no difference from C51 is shown for BN tracked at this size."
-    )
-    undecided = [replace(one, verdict=UNDECIDED) for one in found]
-    assert summary(numbers, undecided)[0] == (
-        "By AUC: no difference from C51 is shown for any arm at this size."
-    )
-    numbers, found = judged(lambda arm: 1 / levels[arm.base])
-    turned = "By AUC: BN running is above C51; LN and BN batch are below C51"
-    assert summary(numbers, found)[0].startswith(turned)
-
-
-def test_the_summary_warns_of_few_seeds_as_much_as_simulation_says():
-    rng = np.random.default_rng(0)
-    excluded = 0
-    for seed in range(300):
-        ours, theirs = rng.normal(size=(2, 10, 3))
-        difference = paired_difference(ours, theirs, mean, resamples=200, seed=seed)
-        excluded += difference.low > 0 or difference.high < 0
-    assert excluded / 300 == pytest.approx(false_alarms(3), abs=0.05)
-    numbers, found = judged(lambda arm: 0.3)
-    assert "about 11% of such intervals exclude 0" in summary(numbers, found)[-1]
-
-
-def test_one_seed_is_not_judged():
-    numbers, found = judged(lambda arm: 0.3, seeds=(0,), bases=("none", "ln"))
-    assert {one.verdict for one in found} == {UNJUDGED}
-    assert summary(numbers, found)[0] == "By AUC: LN cannot be judged from one seed per game."
-
-
 def test_the_same_finding_at_several_utds_is_said_once(large):
     numbers = StudyNumbers(large[0], resamples=RESAMPLES)
-    sentences = summary(numbers, contrasts(numbers))
+    sentences = summary(numbers)
     assert "At UTD 0.25 and 8, by AUC: LN, BN, LN WN and BN WN are above C51." in sentences
     assert any(sentence.startswith("The highest point estimate of AUC") for sentence in sentences)
+
+
+def test_the_page_begins_with_one_sentence_with_numbers_and_the_bar_chart(small, open_page):
+    page = open_page(small[1])
+    order = page.eval_on_selector_all(
+        "h1, .headline, figure, section", "all => all.map(one => one.id || one.className || 'h1')"
+    )
+    assert order[:6] == ["h1", "headline", "bars", "summary", "contrasts", "figures"]
+    said = page.inner_text(".headline")
+    numbers = StudyNumbers(small[0], allow_missing=True, resamples=RESAMPLES)
+    assert said == headline(numbers)
+    for arm in numbers.arms[1:]:
+        assert f"{arm.name} {numbers.relative(arm, 'auc').point:.0f}%" in said
+    below = page.eval_on_selector("#bars img", "one => one.getBoundingClientRect().bottom")
+    assert below < 844, "on the first screen"
+
+
+def test_the_bar_chart_of_a_phone_is_another_picture(small, open_page):
+    shown = {
+        width: open_page(small[1], width).eval_on_selector(
+            "#bars img", "one => [one.currentSrc.length, one.naturalWidth / one.clientWidth]"
+        )
+        for width in (1280, 390)
+    }
+    assert shown[1280][0] != shown[390][0]
+    assert shown[390][1] < 2.5, "its letters are not shrunk away"
+
+
+def test_every_run_is_a_dot_that_tells_its_numbers_and_leads_to_its_folder(small, open_page):
+    results, path = small
+    dots = open_page(path).eval_on_selector_all(
+        "#dots a", "all => all.map(one => [one.getAttribute('href'), one.textContent])"
+    )
+    done = [run for run in results.study.runs if run not in results.missing]
+    assert len(dots) == len(done) == 28
+    by_folder = {(path.parent / unquote(link)).resolve(): said for link, said in dots}
+    run = done[7]
+    scores = collect(results, run.arm, allow_missing=True)
+    values = scores.only([run.game]).values[0, run.seed]
+    said = by_folder[run_path(results.root, run).resolve()]
+    assert said.startswith(f"{run.arm}, seed {run.seed}: AUC ")
+    shown = [float(number) for number in re.findall(r"(?:AUC|Final) ([\d.]+)", said)]
+    np.testing.assert_allclose(shown, [values.mean(), values[-1]], rtol=6e-3)
+
+
+def test_words_are_explained_and_arms_lead_to_their_protocols(small, open_page):
+    page = open_page(small[1])
+    words = page.inner_text("#words")
+    for word in ("AUC", "IQM", "HNS", "Running statistics", "Batch statistics", "Tracked"):
+        assert word in words
+    links = page.eval_on_selector_all(
+        "#contrasts th a", "all => all.map(one => one.getAttribute('href'))"
+    )
+    assert len(links) == 8
+    assert all(page.locator(link).count() == 1 for link in links)
+
+
+def test_only_the_asked_formats_are_written(tmp_path):
+    numbers = StudyNumbers(synthetic_results(minatar_study(("breakout",))), resamples=20)
+    write_report(numbers, tmp_path / "r.html", ["svg"])
+    endings = {path.suffix for path in (tmp_path / "r-figures").iterdir()}
+    assert endings == {".png", ".svg"}, "the page links to its PNGs"
+
+
+def test_the_interval_is_named_and_can_be_the_plain_one(tmp_path):
+    results = synthetic_results(minatar_study(("breakout",)))
+    pages = {}
+    for kind in ("stretched", "percentile"):
+        numbers = StudyNumbers(results, resamples=50, interval=kind)
+        pages[kind] = write_report(numbers, tmp_path / f"{kind}.html").read_text()
+    captions = re.findall("<figcaption>(.*?)</figcaption>", pages["stretched"])
+    with_intervals = [caption for caption in captions if "95% intervals" in caption]
+    assert len(with_intervals) >= 3
+    assert all("(stretched)" in caption for caption in with_intervals)
+    assert "(plain percentile)" in pages["percentile"]
+    assert "(stretched)" not in pages["percentile"]
 
 
 def test_without_its_reference_an_atari_study_is_reported_but_not_compared(tmp_path):

@@ -8,11 +8,10 @@ import pytest
 from bnmodes.analysis.scores import (
     Scores,
     auc,
-    auc_with_last,
     collect,
     final,
     human_normalised,
-    normalised,
+    judge_diverged,
     reference_normalised,
 )
 from bnmodes.errors import UsageError
@@ -61,7 +60,7 @@ def make_results(study, missing=(), value=value, without=None):
                 rows.append((study.name, *key, metric, decision, 4 * decision, x))
     np.random.default_rng(0).shuffle(rows)
     frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
-    return StudyResults(study, frame, tuple(lacking), Path("nowhere"))
+    return StudyResults(study, frame.lazy(), tuple(lacking), Path("nowhere"))
 
 
 def make_scores(values, games=MINATAR, decisions=None):
@@ -127,7 +126,7 @@ def test_games_are_found_in_the_spelling_of_the_results():
     study = make_study(("atari/pong",))
     results = make_results(study)
     results = StudyResults(
-        study, results.frame.with_columns(game=pl.lit("atari/Pong")), (), Path("nowhere")
+        study, results.table.with_columns(game=pl.lit("atari/Pong")), (), Path("nowhere")
     )
     assert collect(results, "none").games == ("atari/Pong",)
 
@@ -147,8 +146,8 @@ def test_human_normalised_scores_use_the_named_table(table, pong, boxing):
 
 
 def test_all_26_games_have_human_scores_in_both_tables():
-    table = pl.read_csv(Path(__file__).parents[2] / "src/bnmodes/analysis/atari26_scores.csv")
-    games = tuple(f"atari/{game}" for game in table["game"])
+    table = pl.read_csv(Path(__file__).parents[2] / "src/bnmodes/analysis/human_scores.csv")
+    games = tuple(table["game"])
     assert len(games) == 26
     for name in ("wang2016", "mnih2015"):
         scores = human_normalised(make_scores(np.ones((26, 1, 1)), games), name)
@@ -166,7 +165,7 @@ def test_the_reference_arm_has_an_auc_of_one_in_each_game():
     reference = make_scores(rng.uniform(1, 9, size=(2, 3, 4)), decisions=decisions)
     own = reference_normalised(reference, reference, "none")
     np.testing.assert_allclose(auc(own).mean(1), [1, 1])
-    assert not np.allclose(auc_with_last(own).mean(1), 1)
+    assert not np.allclose(own.values.mean((1, 2)), 1), "the odd end is not in it"
     assert own.unit == "score in units of the AUC of none"
 
     twice = reference_normalised(
@@ -197,31 +196,6 @@ def test_a_reference_without_runs_or_on_other_games_is_an_error():
         reference_normalised(scores, make_scores(np.ones((2, 1, 1)), MINATAR[::-1]), "none")
 
 
-def test_normalised_is_human_on_atari_and_relative_to_the_reference_on_minatar():
-    results = make_results(make_study(ATARI))
-    for table in ("wang2016", "mnih2015"):
-        scores = normalised(results, "BN batch", table=table)
-        expected = human_normalised(collect(results, "BN batch"), table)
-        assert scores.unit == expected.unit
-        np.testing.assert_array_equal(scores.values, expected.values)
-
-    results = make_results(make_study(MINATAR))
-    scores = normalised(results, "BN batch")
-    none = collect(results, "none")
-    expected = collect(results, "BN batch").values / auc(none).mean(1)[:, None, None]
-    np.testing.assert_allclose(scores.values, expected)
-    assert "human" not in scores.unit
-    assert "none" in scores.unit
-
-
-def test_normalised_asks_for_the_runs_of_the_reference_too():
-    gone = [("none", "minatar/asterix", 1)]
-    results = make_results(make_study(MINATAR), gone)
-    with pytest.raises(UsageError, match="arm 'none' missing"):
-        normalised(results, "BN batch")
-    assert not np.isnan(normalised(results, "BN batch", allow_missing=True).values).any()
-
-
 def test_auc_is_over_the_equally_spaced_points_and_final_is_the_last():
     """The paper's grid: 100k to 1.2M in the AUC; 1.25M is the final one."""
     results = make_results(
@@ -231,24 +205,51 @@ def test_auc_is_over_the_equally_spaced_points_and_final_is_the_last():
     scores = collect(results, "none")
     np.testing.assert_allclose(auc(scores), 6.5)
     np.testing.assert_allclose(final(scores), 1e6)
-    np.testing.assert_allclose(auc_with_last(scores), (12 * 6.5 + 1e6) / 13)
 
 
 def test_a_last_point_on_the_grid_is_in_the_auc():
     scores = make_scores([[[1.0, 2.0, 6.0]], [[0.0, 0.0, 3.0]]], decisions=(100, 200, 300))
     np.testing.assert_allclose(auc(scores), [[3], [1]])
-    np.testing.assert_allclose(auc_with_last(scores), [[3], [1]])
 
 
-def test_games_without_runs_can_be_left_out_explicitly():
-    values = np.ones((2, 2, 3))
-    values[0] = np.nan
-    values[1, 0] = np.nan
-    scores = make_scores(values)
-    assert scores.games_with_runs == ("minatar/asterix",)
-    kept = scores.only(scores.games_with_runs)
+def test_a_return_that_is_not_finite_counts_as_the_worst_of_its_game():
+    def value(arm, game, seed, decision):
+        if (arm, game, seed) == ("none", "minatar/breakout", 1) and decision > 900_000:
+            return float("nan")
+        if (arm, game, seed) == ("BN batch", "minatar/asterix", 0) and decision == 100_000:
+            return float("inf")
+        return seed + decision / 1e6
+
+    results = make_results(make_study(MINATAR), value=value)
+    by_arm, diverged = judge_diverged({arm: collect(results, arm) for arm in ("none", "BN batch")})
+    assert diverged == [("none", "minatar/breakout", 1), ("BN batch", "minatar/asterix", 0)]
+    worst = 0.1  # seed 0 at the first of all times, and where that one diverged, of the other arm
+    np.testing.assert_allclose(by_arm["none"].values[0, 1, -4:], worst)
+    assert by_arm["none"].values[0, 1, 0] == 1.1
+    assert by_arm["BN batch"].values[1, 0, 0] == worst
+    assert all(np.isfinite(scores.values).all() for scores in by_arm.values())
+
+
+def test_runs_that_are_missing_stay_missing_where_others_diverged():
+    gone = [("none", "minatar/asterix", 1)]
+    results = make_results(make_study(MINATAR), gone, value=lambda *key: float("-inf"))
+    scores = collect(results, "none", allow_missing=True)
+    judged, diverged = judge_diverged({"none": scores})
+    assert len(diverged) == 5
+    assert np.isnan(judged["none"].values[1, 1]).all()
+    assert np.isnan(judged["none"].values).sum() == len(PAPER_GRID)
+
+
+def test_a_variant_of_a_game_has_its_human_scores():
+    raw = make_scores([[[14.6]]], games=("atari/Pong-sticky",))
+    np.testing.assert_allclose(human_normalised(raw).values, 1)
+
+
+def test_other_games_can_be_left_out():
+    scores = make_scores(np.arange(12.0).reshape(2, 2, 3))
+    kept = scores.only(["minatar/asterix"])
     assert kept.games == ("minatar/asterix",)
-    np.testing.assert_array_equal(kept.values, values[1:])
+    np.testing.assert_array_equal(kept.values, scores.values[1:])
 
 
 def test_a_part_without_a_finished_test_game_holds_the_last_known_return():
@@ -258,13 +259,13 @@ def test_a_part_without_a_finished_test_game_holds_the_last_known_return():
     gap = pl.col("decision").is_in([ends[0], ends[1], ends[5], ends[-1]]) & (pl.col("seed") == 1)
     of_arm = (pl.col("arm") == "LN") & (pl.col("metric") == "test/return")
     whole = collect(results, "LN").values[0, 1]
-    torn = replace(results, frame=results.frame.filter(~(gap & of_arm)))
+    torn = replace(results, table=results.table.filter(~(gap & of_arm)))
     held = collect(torn, "LN")
     assert held.values[0, 1, 0] == held.values[0, 1, 1] == whole[2]
     assert held.values[0, 1, 5] == whole[4]
     assert held.values[0, 1, -1] == whole[-2]
     np.testing.assert_allclose(final(held)[0, 1], (whole[-3] + 2 * whole[-2]) / 3)
-    none = replace(results, frame=results.frame.filter(~of_arm))
+    none = replace(results, table=results.table.filter(~of_arm))
     with pytest.raises(UsageError, match="is finished but has no return"):
         collect(none, "LN")
 

@@ -1,6 +1,7 @@
 import itertools
 import math
 import statistics as plain
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,23 +9,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from bnmodes.analysis import resampling
 from bnmodes.analysis.statistics import (
     AGGREGATES,
     Interval,
-    bootstrap,
-    curve,
+    compare,
     iqm,
     mean,
     median,
     optimality_gap,
-    paired_difference,
     percent_of_reference,
-    performance_profile,
-    probability_of_improvement,
 )
 from bnmodes.errors import UsageError
 
 NAN = float("nan")
+
+# What is tested here is the resampling itself; tests of the stretched interval are in
+# test_intervals.py.
+bootstrap = partial(resampling.bootstrap, interval="percentile")
+curve = partial(resampling.curve, interval="percentile")
+paired_difference = partial(resampling.paired_difference, interval="percentile")
+probability_of_improvement = partial(resampling.probability_of_improvement, interval="percentile")
 
 
 FEW = st.integers(1, 6)
@@ -222,40 +227,15 @@ def test_a_missing_run_stays_missing_in_every_replicate():
         assert set(drawn[~np.isnan(drawn)]) == set(known)
 
 
-@pytest.mark.parametrize("statistic", [mean, iqm])
-@pytest.mark.parametrize(
-    ("seeds", "least", "most"),
-    [
-        (10, 0.88, 0.975),  # 93% in the long run: resampling shrinks a spread by √(9/10)
-        (3, 0.80, 0.93),  # 86%, because it shrinks by √(2/3): a known limit of few seeds
-    ],
-)
-def test_the_interval_covers_the_truth_about_as_often_as_it_says(statistic, seeds, least, most):
-    """Games of very different level and spread; the truth is that of a great many seeds."""
-    rng = np.random.default_rng(5)
-    games = 12
-    level, spread = rng.uniform(0, 4, (games, 1)), rng.uniform(0.1, 1.5, (games, 1))
-    truth = statistic(level + spread * rng.normal(size=(games, 40_000)))
-    studies = 300
-    covered = 0
-    for study in range(studies):
-        values = level + spread * rng.normal(size=(games, seeds))
-        interval = bootstrap(values, statistic, resamples=300, seed=study)
-        covered += interval.low <= truth <= interval.high
-    assert least < covered / studies < most
-
-
 def test_the_same_seed_gives_the_same_intervals_and_another_nearly_the_same():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 8, 5))
     times = rng.normal(size=(8, 5, 6))
-    thresholds = np.linspace(-1, 1, 6)
     for call in (
         lambda seed: bootstrap(a, resamples=700, seed=seed),
         lambda seed: paired_difference(a, b, resamples=700, seed=seed),
         lambda seed: probability_of_improvement(a, b, resamples=700, seed=seed),
         lambda seed: curve(times, resamples=700, seed=seed),
-        lambda seed: performance_profile(a, thresholds, resamples=700, seed=seed),
     ):
         first, again, other = ([x.point, x.low, x.high] for x in map(call, (1, 1, 2)))
         np.testing.assert_array_equal(first, again)
@@ -274,7 +254,7 @@ def test_chunks_change_nothing(monkeypatch):
     rng = np.random.default_rng(0)
     values, times = rng.normal(size=(4, 3)), rng.normal(size=(4, 3, 7))
     whole, whole_curve = bootstrap(values, resamples=101), curve(times, resamples=101)
-    monkeypatch.setattr("bnmodes.analysis.statistics._CHUNK", 50)
+    monkeypatch.setattr("bnmodes.analysis.resampling._CHUNK", 50)
     assert bootstrap(values, resamples=101) == whole
     np.testing.assert_array_equal(curve(times, resamples=101).low, whole_curve.low)
 
@@ -375,17 +355,6 @@ def test_the_probability_of_improvement_draws_the_two_arms_separately():
     assert improvement.low < 0.4 < 0.6 < improvement.high
 
 
-@given(values=runs(), thresholds=st.lists(st.sampled_from([-1.0, 0.0, 0.5, 1.0, 9.0]), min_size=1))
-def test_the_performance_profile_is_the_brute_force_one(values, thresholds):
-    band = performance_profile(values, np.array(thresholds), resamples=20)
-    expected = [
-        plain.fmean(plain.fmean(x > threshold for x in there(row)) for row in values)
-        for threshold in thresholds
-    ]
-    np.testing.assert_allclose(band.point, expected)
-    assert ((band.low >= 0) & (band.low <= band.high) & (band.high <= 1)).all()
-
-
 def test_a_percentage_scales_the_bounds_by_the_reference_point_only():
     interval = Interval(0.3, 0.2, 0.5)
     percent = percent_of_reference(interval, 0.2)
@@ -397,3 +366,8 @@ def test_a_percentage_scales_the_bounds_by_the_reference_point_only():
 def test_a_percentage_of_a_reference_that_is_not_positive_is_an_error(reference):
     with pytest.raises(UsageError, match="positive"):
         percent_of_reference(Interval(0.3, 0.2, 0.5), reference)
+
+
+def test_numbers_that_differ_by_rounding_are_equal():
+    a, b = np.array([0.1 + 0.2, 1e9, 1.0, NAN, 0.0]), np.array([0.3, 1e9 + 1e-3, 1.001, 1.0, 0.0])
+    np.testing.assert_array_equal(compare(a, b), [0, 0, -1, NAN, 0])

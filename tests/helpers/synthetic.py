@@ -6,15 +6,29 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from bnmodes.analysis.scores import _human_table
-from bnmodes.envs.registry import canonical_name, env_suite
+from bnmodes.analysis.arms import changes_of, utd_of
+from bnmodes.analysis.scores import (
+    Scores,
+    _human_score,
+    collect,
+    human_normalised,
+    reference_normalised,
+)
+from bnmodes.envs.registry import canonical_name
 from bnmodes.runs.spec import EvaluationSettings
 from bnmodes.studies.paper import A as STUDY_A
 from bnmodes.studies.paper import B as STUDY_B
 from bnmodes.studies.results import SCHEMA, StudyResults
 from bnmodes.studies.study import Arm, Study, StudyRun
 
-__all__ = ["STUDY_A", "STUDY_B", "minatar_study", "planted_level", "synthetic_results"]
+__all__ = [
+    "STUDY_A",
+    "STUDY_B",
+    "minatar_study",
+    "normalised",
+    "planted_level",
+    "synthetic_results",
+]
 
 LEVEL = {
     "none": 0.3,
@@ -51,11 +65,11 @@ def minatar_study(
 
 def planted_level(arm: Arm) -> float:
     """Normalised score at the end; a projected arm gains from updates, others only at first."""
-    level, doublings = LEVEL[arm.base], np.log2((arm.swept_utd or 0.25) / 0.25)
+    level, doublings = LEVEL[arm.base], np.log2((utd_of(arm) or 0.25) / 0.25)
     if arm.agent == "pqn":
         return level
     if arm.base == "bn-tracked":
-        level += 0.05 * np.log10(arm.weights.get("tracking_alpha", 0.01) / 0.01)
+        level += 0.05 * np.log10(changes_of(arm).get("tracking_alpha", 0.01) / 0.01)
     steep = {"bn-wn": 0.55, "bn-batch": 0.35, "ln-wn": 0.3}.get(arm.base, 0.2)
     fall = 0 if arm.base == "bn-wn" else 0.06 * max(0, doublings - 3) ** 2
     return float(max(0.05, level * (1 + steep * doublings - fall)))
@@ -92,18 +106,16 @@ def synthetic_results(
             _rows(study, there, "train/loss", grid[:1], np.ones((len(there), 1))),
         ]
     )
-    return StudyResults(study, frame, tuple(missing), root)
+    return StudyResults(study, frame.lazy(), tuple(missing), root)
 
 
 def _random_and_best(game: str) -> tuple[float, float]:
-    if env_suite(game) != "atari":
-        return 0.0, 10.0
-    return _human_table("wang2016")[canonical_name(game)]
+    return _human_score(canonical_name(game), "wang2016") or (0.0, 10.0)
 
 
 def _rows(study: Study, runs: list[StudyRun], metric: str, decisions, values) -> pl.DataFrame:
     """`values` is runs × decisions."""
-    frames_per_decision = 4 if study.is_atari else 1
+    frames_per_decision = 4 if study.games[0].startswith("atari/") else 1
     names = {game: canonical_name(game) for game in study.games}
     times = np.tile(decisions, len(runs))
     return pl.DataFrame(
@@ -119,3 +131,14 @@ def _rows(study: Study, runs: list[StudyRun], metric: str, decisions, values) ->
         },
         schema=SCHEMA,
     )
+
+
+def normalised(
+    results: StudyResults, arm: str, table: str = "wang2016", allow_missing: bool = False
+) -> Scores:
+    """One arm by itself: human-normalised on Atari, relative to the reference elsewhere."""
+    scores = collect(results, arm, allow_missing=allow_missing)
+    if results.study.games[0].startswith("atari/"):
+        return human_normalised(scores, table)
+    name = results.study.reference
+    return reference_normalised(scores, collect(results, name, allow_missing=allow_missing), name)

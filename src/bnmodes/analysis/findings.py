@@ -1,64 +1,56 @@
-"""What a study's contrasts show, in plain sentences, whichever way they fall."""
+"""What a study shows, in plain sentences, whichever way it falls."""
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from bnmodes.analysis import mechanism
+from bnmodes.analysis.arms import short_name, utd_of
+from bnmodes.analysis.contrasts import ABOVE, BELOW, SIGNIFICANCE, UNDECIDED, UNJUDGED, Contrast
+from bnmodes.analysis.resampling import shared_runs
 from bnmodes.analysis.statistics import Interval
-from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers, short_name
+from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
 from bnmodes.studies.study import Arm
 
-ABOVE = "above"
-BELOW = "below"
-UNDECIDED = "no difference shown at this size"
-UNJUDGED = "one seed: no interval"
+_LISTED = 5  # diverged runs that are named before they are only counted
 
 
-@dataclass(frozen=True)
-class Contrast:
-    """An arm minus the reference's configuration at the same UTD."""
-
-    arm: Arm
-    other: Arm
-    measure: str
-    difference: Interval
-    improvement: Interval
-    verdict: str
-
-
-def contrasts(numbers: StudyNumbers) -> list[Contrast]:
-    found = []
-    for measure in MEASURES:
-        for arm in numbers.arms:
-            other = numbers.counterpart(arm)
-            if other is None:
-                continue
-            difference = numbers.difference(arm, other, measure)
-            shared = _shared_seeds(numbers, arm, other)
-            improvement = numbers.improvement(arm, other, measure)
-            verdict = verdict_of(difference, shared)
-            found.append(Contrast(arm, other, measure, difference, improvement, verdict))
-    return found
+def headline(numbers: StudyNumbers) -> str:
+    """One sentence with numbers, of what the bar chart shows first: AUC at the smallest UTD."""
+    measure, utd = "auc", numbers.utds[0]
+    verdicts = {
+        one.arm.name: one.verdict
+        for one in numbers.contrasts
+        if one.measure == measure and one.other == numbers.counterpart(one.arm)
+    }
+    percent = "%" if numbers.reference_point(measure) is not None else ""
+    parts = []
+    for _, arm in numbers.arms_at(utd):
+        verdict = verdicts.get(arm.name)
+        if arm == numbers.reference or (verdict is None and percent):
+            continue
+        shown = {ABOVE: "above", BELOW: "below", UNDECIDED: "no difference shown"}.get(verdict)
+        said = _written(numbers.relative(arm, measure), percent)
+        parts.append(f"{short_name(arm)} {said}" + (f" ({shown})" if shown else ""))
+    of = f", in percent of {numbers.reference.name}" if percent else f", {numbers.unit}"
+    at_utd = f" at {name}" if (name := numbers.utd_name(utd)) else ""
+    if not parts:
+        return f"There is one arm only: {numbers.arms[0].name}."
+    return f"{MEASURE_NAMES[measure]} IQM{at_utd}{of}: {'; '.join(parts)}."
 
 
-def _shared_seeds(numbers: StudyNumbers, arm: Arm, other: Arm) -> int:
-    """Of the game that has fewest: there the resampling knows least."""
-    both = numbers.values(arm, "final") + numbers.values(other, "final")
-    return int((~np.isnan(both)).sum(-1).min())
+def _written(interval: Interval, unit: str = "", *, sign: bool = False) -> str:
+    """Point and interval with as many digits as matter."""
+    size = max(abs(interval.point), abs(interval.low), abs(interval.high))
+    digits = 0 if size >= 10 else 2
+    plus = "+" if sign else ""
+    low, high = (f"{bound:{plus}.{digits}f}" for bound in (interval.low, interval.high))
+    return f"{interval.point:{plus}.{digits}f}{unit} [{low}, {high}]".replace("-", "−")
 
 
-def verdict_of(difference: Interval, seeds: int) -> str:
-    if seeds < 2:  # resampling one run gives that run, so the interval is a point
-        return UNJUDGED
-    if difference.low > 0:
-        return ABOVE
-    return BELOW if difference.high < 0 else UNDECIDED
-
-
-def summary(numbers: StudyNumbers, found: Sequence[Contrast]) -> list[str]:
+def summary(numbers: StudyNumbers) -> list[str]:
+    """The verdicts, what speaks against them, what was measured, and what it all rests on."""
+    found = numbers.contrasts
     sentences = []
     if numbers.reference is None:
         name = numbers.results.study.reference
@@ -66,39 +58,73 @@ def summary(numbers: StudyNumbers, found: Sequence[Contrast]) -> list[str]:
     for measure in MEASURES:
         utds_of: dict[str, list[str]] = {}  # the same is said once, of all the UTDs it holds at
         for utd in numbers.utds:
-            here = [
-                contrast
-                for contrast in found
-                if contrast.measure == measure and contrast.arm.swept_utd == utd
-            ]
+            here = [one for one in found if one.measure == measure and utd_of(one.arm) == utd]
             if here:
-                utds_of.setdefault(_compared(here), []).append(f"{utd:g}")
+                utds_of.setdefault(_compared(numbers, here), []).append(f"{utd:g}")
         for said, utds in utds_of.items():
             where = f"At UTD {_listed(utds)}, by" if len(numbers.utds) > 1 else "By"
             sentences.append(f"{where} {_in_words(measure)}: {said}.")
+    sentences += [said for one in found if (said := _doubt(one))]
     if len(numbers.utds) > 1:
         sentences += [_best_utds(numbers, measure) for measure in MEASURES]
-    return [*sentences, *mechanism.sentences(numbers), *_limits(numbers, found)]
+    return [*sentences, *mechanism.sentences(numbers), *_warnings(numbers), *_limits(numbers)]
 
 
-def _compared(here: Sequence[Contrast]) -> str:
-    reference = short_name(here[0].other)
-    by_verdict = {
-        verdict: [short_name(contrast.arm) for contrast in here if contrast.verdict == verdict]
-        for verdict in (ABOVE, BELOW, UNDECIDED, UNJUDGED)
-    }
-    parts = [
-        f"{_listed(arms)} {'is' if len(arms) == 1 else 'are'} {verdict} {reference}"
-        for verdict in (ABOVE, BELOW)
-        if (arms := by_verdict[verdict])
-    ]
-    if arms := by_verdict[UNDECIDED]:
-        every = len(arms) == len(here) > 1
-        who = "any arm" if every else _listed(arms, "or")
-        parts.append(f"no difference from {reference} is shown for {who} at this size")
-    if arms := by_verdict[UNJUDGED]:
-        parts.append(f"{_listed(arms)} cannot be judged from one seed per game")
+def _compared(numbers: StudyNumbers, here: Sequence[Contrast]) -> str:
+    """Verdicts by what an arm is compared with; with their sizes where there is one UTD."""
+    parts = []
+    for other in dict.fromkeys(one.other.name for one in here):
+        of_other = [one for one in here if one.other.name == other]
+        parts += _compared_with(numbers, of_other)
     return "; ".join(parts)
+
+
+def _compared_with(numbers: StudyNumbers, here: Sequence[Contrast]) -> list[str]:
+    reference = short_name(here[0].other)
+    by_verdict: dict[str, list[Contrast]] = {}
+    for one in here:
+        by_verdict.setdefault(one.verdict, []).append(one)
+    parts = []
+    for verdict in (ABOVE, BELOW):
+        if decided := by_verdict.get(verdict):
+            names = [short_name(one.arm) + _effect(numbers, one) for one in decided]
+            parts.append(f"{_listed(names)} {_is(names)} {verdict} {reference}")
+    if undecided := by_verdict.get(UNDECIDED):
+        names = [short_name(one.arm) for one in undecided]
+        who = "any arm" if len(names) == len(here) > 1 else _listed(names, "or")
+        parts.append(f"no difference from {reference} is shown for {who} at this size")
+    if unjudged := by_verdict.get(UNJUDGED):
+        names = [short_name(one.arm) for one in unjudged]
+        parts.append(
+            f"{_listed(names)} cannot be judged against {reference}, because so few runs could "
+            "never show a difference"
+        )
+    return parts
+
+
+def _effect(numbers: StudyNumbers, one: Contrast) -> str:
+    """Size, interval and p-value of a difference; not where a sentence is of several UTDs."""
+    if len(numbers.utds) > 1:
+        return ""
+    return f" ({_written(one.difference, sign=True)}, {_p(one.p)})"
+
+
+def _p(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p {p:.3f}" if p < 0.1 else f"p {p:.2f}"
+
+
+def _doubt(one: Contrast) -> str:
+    """What a reader of "above" or "below" would not expect; empty where there is nothing."""
+    if one.verdict not in (ABOVE, BELOW) or not (one.contradicted or one.carried_by):
+        return ""
+    higher = "higher" if one.verdict == ABOVE else "lower"
+    ahead = f"on {one.games_ahead} of {one.games} games its mean is above"
+    chance = f"its runs win with probability {one.improvement.point:.2f}"
+    begin = f"{one.arm.name}'s {higher} {_in_words(one.measure)} is not general: {ahead}, {chance}"
+    if one.carried_by is None:
+        return f"{begin}."
+    left = f"{one.without_it:+.2g}".replace("-", "−")
+    return f"{begin}, and without {one.carried_by} the difference is {left}."
 
 
 def _best_utds(numbers: StudyNumbers, measure: str) -> str:
@@ -112,30 +138,71 @@ def _best_utds(numbers: StudyNumbers, measure: str) -> str:
     return f"The highest point estimate of {_in_words(measure)}{of}: {', '.join(parts)}."
 
 
-def _limits(numbers: StudyNumbers, found: Sequence[Contrast]) -> list[str]:
+def _warnings(numbers: StudyNumbers) -> list[str]:
+    """Runs and games that are not what they seem."""
+    sentences = []
+    if numbers.diverged:
+        listed = "; ".join(f"{a} on {g}, seed {s}" for a, g, s in numbers.diverged[:_LISTED])
+        more = len(numbers.diverged) - _LISTED
+        listed += f"; and {more} more" if more > 0 else ""
+        runs = f"{len(numbers.diverged)} run{'s' * (len(numbers.diverged) > 1)}"
+        sentences.append(
+            f"{runs} diverged ({listed}): a return that is infinite or not a number counts as the "
+            "worst return of any arm on that game."
+        )
+    if numbers.undividable:
+        sentences.append(
+            f"{numbers.reference.name} is not above 0 on {_listed(numbers.undividable)}, so that "
+            "nothing can be relative to it there: left out of every relative score, and shown as "
+            "raw returns only; --reference chooses another arm."
+        )
+    for game, ours, best in numbers.near_zero():
+        sentences.append(
+            f"On {game} the reference {numbers.reference.name} is near 0 (mean return {ours:.3g}, "
+            f"another arm {best:.3g}), so that percentages say more of it than of the other arms; "
+            "look at the raw returns, or choose another with --reference."
+        )
+    return sentences
+
+
+def _limits(numbers: StudyNumbers) -> list[str]:
     """What the reader should hold against the sentences above."""
-    games = len(numbers.compared.study.games)
-    seeds = min((_shared_seeds(numbers, c.arm, c.other) for c in found), default=0)
-    if seeds < 2 or not found:
+    found = numbers.contrasts
+    if not found:
         return []
+    pairs = list({(one.arm.name, one.other.name): (one.arm, one.other) for one in found}.values())
+    count = f"{len(pairs)} contrast{'s' * (len(pairs) > 1)}"
     return [
-        f"This rests on {games} game{'s' * (games > 1)} and {seeds} seeds. Resampled seeds vary "
-        f"less than new ones: without any difference, about {false_alarms(seeds):.0%} of such "
-        f"intervals exclude 0 (more on few games), and the {len(found)} here are not corrected for "
-        "their number. A bound close to 0 decides nothing."
+        f"This rests on {_size(numbers, pairs)}. Verdicts are of permutation tests within games "
+        f"(two measures; Holm's correction for {count}): if all arms were equal, at most "
+        f"{SIGNIFICANCE:.0%} of such reports would call any of them above or below. "
+        "No difference shown does not mean that there is none."
     ]
 
 
-def false_alarms(seeds: int) -> float:
-    """Share of 95% bootstrap intervals of no difference that exclude 0, for a normal mean.
-
-    The variance of n resampled values is (n − 1)/n of the real one, in every game.
-    """
-    return math.erfc(1.96 * math.sqrt((seeds - 1) / seeds) / math.sqrt(2))
+def _size(numbers: StudyNumbers, pairs: Sequence[tuple[Arm, Arm]]) -> str:
+    """Games and the seeds that both arms have on each; games that have fewer are named."""
+    games = numbers.scores(pairs[0][0]).games
+    counts = np.min(
+        [
+            (~np.isnan(shared_runs(*(numbers.values(arm, "final") for arm in pair))[0])).sum(-1)
+            for pair in pairs
+        ],
+        axis=0,
+    )
+    most = int(counts.max())
+    number = f"{len(games)} game{'s' * (len(games) > 1)}"
+    seeds = f"{number} and {most} seed{'s' * (most > 1)}"
+    fewer = [f"{game}: {count}" for game, count in zip(games, counts, strict=True) if count < most]
+    return f"{seeds}, fewer on some ({', '.join(fewer)})" if fewer else seeds
 
 
 def _in_words(measure: str) -> str:
     return "final score" if measure == "final" else MEASURE_NAMES[measure]
+
+
+def _is(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
 
 
 def _listed(names: Sequence[str], word: str = "and") -> str:

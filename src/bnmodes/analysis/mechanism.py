@@ -1,18 +1,22 @@
-"""What was measured inside the networks: mismatch of stored moments, dormant units, rank.
+"""What was measured inside the networks: mismatch of running statistics, dormant units, rank.
 
-The paper argues that stored moments do not match what a forward meets. Here that is a number for
-each run: its *exposure*, the share of greedy actions that stored moments change, over the roles
-that choose actions and do read them; 0 where none does.
+The paper argues that running statistics do not match what a forward meets. Here that is a number
+for each run: its *exposure*, the share of greedy actions that running statistics change, over the
+roles that choose actions and do read them; 0 where none does.
 """
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float
 
+from bnmodes.analysis.arms import has_batchnorm, reading_roles
 from bnmodes.analysis.scores import placed
-from bnmodes.analysis.statistics import Band, curve, mean
+from bnmodes.analysis.statistics import Band, mean
 from bnmodes.analysis.study_numbers import StudyNumbers
 from bnmodes.envs.registry import canonical_name
 from bnmodes.studies.study import Arm
@@ -28,35 +32,49 @@ class Measured:
 
     decisions: tuple[int, ...]
     values: Float[np.ndarray, "games seeds times"]
+    make_band: Callable[..., Band]
 
-    def band(self, resamples: int) -> Band:
+    @cached_property
+    def band(self) -> Band:
         """Mean over games with its pointwise interval."""
-        return curve(self.values, mean, resamples=resamples)
+        return self.make_band(self.values, mean)
 
 
 def measured(numbers: StudyNumbers, arm: Arm, pattern: str) -> Measured | None:
     """The mean of all metrics that match, e.g. of a role's layers; None where none was recorded."""
-    study = numbers.compared.study
-    rows = (
-        numbers.compared.frame.filter(
-            pl.col("arm") == arm.name, pl.col("metric").str.contains(f"^{pattern}$")
-        )
-        .group_by("game", "seed", "decision")
-        .agg(pl.col("value").mean())
-    )
-    if rows.is_empty():
+    key = ("measured", arm.name, pattern)
+    return numbers.once(key, lambda: _measure(numbers, arm, pattern))
+
+
+def _measure(numbers: StudyNumbers, arm: Arm, pattern: str) -> Measured | None:
+    rows = numbers.once(("rows", pattern), lambda: _matching_rows(numbers, pattern))
+    rows = rows.get((arm.name,))
+    if rows is None:
         return None
+    study = numbers.compared.study
     decisions = tuple(sorted(set(rows["decision"])))
     games = [canonical_name(game) for game in study.games]
     values = placed(rows, games, study.seeds, decisions)
     there = ~np.isnan(values).any((0, 1), where=~np.isnan(values).all(-1)[..., None])
     if not there.any() or np.isnan(values).all(-1).all(-1).any():
         return None
-    return Measured(tuple(np.array(decisions)[there].tolist()), values[..., there])
+    values = values[..., there]
+    shown = tuple(np.array(decisions)[there].tolist())
+    return Measured(shown, values, numbers.band)
+
+
+def _matching_rows(numbers: StudyNumbers, pattern: str) -> dict[tuple[str], pl.DataFrame]:
+    """By arm: the mean over the matching metrics of each run and time."""
+    names = [name for name in numbers.compared.metrics if re.fullmatch(pattern, name)]
+    if not names:
+        return {}
+    rows = numbers.compared.rows(names).filter(pl.col("value").is_finite())
+    means = rows.group_by("arm", "game", "seed", "decision").agg(pl.col("value").mean())
+    return means.partition_by("arm", as_dict=True)
 
 
 def shift(numbers: StudyNumbers, arm: Arm, role: str, floor: bool = False) -> Measured | None:
-    """Standardised mean shift of stored moments, mean over layers, or its sampling-noise floor."""
+    """Standardised mean shift of running statistics, mean over layers; or its noise floor."""
     ending = "mean_shift_floor" if floor else "mean_shift"
     return measured(numbers, arm, f"diagnostics/{role}/[^/]+/{ending}")
 
@@ -75,23 +93,8 @@ def q_changed(numbers: StudyNumbers, arm: Arm, role: str) -> Measured | None:
     return measured(numbers, arm, f"diagnostics/{role}/q_change")
 
 
-def reading_roles(arm: Arm) -> list[str]:
-    """Of those that choose what is done or bootstrapped from: who reads stored moments.
-
-    Next values that are kept from acting are the act role's, whatever bootstrap declares; an
-    actor-critic's next action is its policy's, and its critics choose none.
-    """
-    config = arm.config("atari")
-    roles = ["act"]
-    if config.protocol.bootstrap_actor is not None:
-        roles.append("bootstrap_actor")
-    elif getattr(config, "bootstrap_source", "recompute") == "recompute":
-        roles.append("bootstrap")
-    return [role for role in roles if getattr(config.protocol, role).statistics == "running"]
-
-
 def exposure(numbers: StudyNumbers, arm: Arm) -> Float[np.ndarray, "games seeds"] | None:
-    found = [greedy_changed(numbers, arm, role) for role in reading_roles(arm)]
+    found = [greedy_changed(numbers, arm, role) for role in _readers(numbers, arm)]
     if not found:
         return np.zeros((len(numbers.compared.study.games), len(numbers.compared.study.seeds)))
     if any(one is None for one in found):
@@ -99,8 +102,13 @@ def exposure(numbers: StudyNumbers, arm: Arm) -> Float[np.ndarray, "games seeds"
     return np.mean([one.values.mean(-1) for one in found], axis=0)
 
 
+def _readers(numbers: StudyNumbers, arm: Arm) -> list[str]:
+    return reading_roles(arm, numbers.results.study.games[0])
+
+
 def batchnorm_arms(numbers: StudyNumbers) -> list[Arm]:
-    return [arm for arm in numbers.arms if arm.config("atari").capabilities(2).has_batchnorm]
+    game = numbers.results.study.games[0]
+    return [arm for arm in numbers.arms if has_batchnorm(arm, game)]
 
 
 def rank_correlation(a: Float[np.ndarray, " runs"], b: Float[np.ndarray, " runs"]) -> float:
@@ -118,7 +126,7 @@ def rank_correlation(a: Float[np.ndarray, " runs"], b: Float[np.ndarray, " runs"
 def sentences(numbers: StudyNumbers) -> list[str]:
     """Does the mismatch predict which arm fails? Within each game, over runs of BatchNorm arms."""
     arms = [arm for arm in batchnorm_arms(numbers) if exposure(numbers, arm) is not None]
-    if len(arms) < 3 or not any(reading_roles(arm) for arm in arms):
+    if len(arms) < 3 or not any(_readers(numbers, arm) for arm in arms):
         return []
     exposures = np.array([exposure(numbers, arm) for arm in arms])  # [arms, games, seeds]
     scores = np.array([numbers.values(arm, "auc") for arm in arms])
@@ -128,11 +136,17 @@ def sentences(numbers: StudyNumbers) -> list[str]:
         pair = pair[:, ~np.isnan(pair).any(0)]
         by_game.append(rank_correlation(*pair))
     shares = np.nanmean(exposures, axis=(1, 2))
-    listed = ", ".join(f"{arm.name} {share:.0%}" for arm, share in zip(arms, shares, strict=True))
-    shown = (
-        "Stored moments change this share of the greedy actions, while training, in the roles "
-        f"that choose actions and read them: {listed}."
+    readers = [bool(_readers(numbers, arm)) for arm in arms]
+    listed = ", ".join(
+        f"{arm.name} {share:.0%}"
+        for arm, share, reads in zip(arms, shares, readers, strict=True)
+        if reads
     )
+    others = ", ".join(arm.name for arm, reads in zip(arms, readers, strict=True) if not reads)
+    shown = (
+        "Running statistics change this share of the greedy actions, while training, in the roles "
+        f"that choose actions and read them: {listed}."
+    ) + (f" No such role of {others} reads them, which counts as 0." if others else "")
     if np.isnan(by_game).all():  # all alike: nothing to order by
         return [shown]
     together = float(np.nanmean(by_game))

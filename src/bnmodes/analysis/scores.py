@@ -1,6 +1,6 @@
 """From returns to scores that can be compared between games: games × seeds × times."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from bnmodes.envs.atari import STICKY
 from bnmodes.envs.registry import canonical_name
 from bnmodes.errors import UsageError
 from bnmodes.studies.results import StudyResults
@@ -34,13 +33,8 @@ class Scores:
     final_points: int = 1
     """How many last times the final score is the mean of."""
 
-    @property
-    def games_with_runs(self) -> tuple[str, ...]:
-        there = ~np.isnan(self.values).all((1, 2))
-        return tuple(game for game, is_there in zip(self.games, there, strict=True) if is_there)
-
     def only(self, games: Sequence[str]) -> "Scores":
-        """The explicit way to leave out games, such as those without any run."""
+        """Without the other games."""
         places = [self.games.index(game) for game in games]
         return replace(self, games=tuple(games), values=self.values[places])
 
@@ -48,7 +42,8 @@ class Scores:
 def collect(results: StudyResults, arm: str, *, allow_missing: bool = False) -> Scores:
     """The returns of one arm on the study's grid, averaged over the games at each of its points.
 
-    Missing runs are an error that lists them, or NaN if `allow_missing`.
+    Missing runs are an error that lists them, or NaN if `allow_missing`. A return that is infinite
+    or not a number is −∞: the run diverged (`judge_diverged` says what that counts as).
     """
     study = results.study
     names = [declared.name for declared in study.arms]
@@ -60,8 +55,10 @@ def collect(results: StudyResults, arm: str, *, allow_missing: bool = False) -> 
 
     games = tuple(canonical_name(game) for game in study.games)
     decisions = tuple(study.grid)
-    is_return = (pl.col("arm") == arm) & (pl.col("metric") == f"{study.metric}/return")
-    values = placed(results.frame.filter(is_return), games, study.seeds, decisions)
+    rows = results.returns.filter(pl.col("arm") == arm)
+    finite = pl.col("value").is_finite()
+    rows = rows.with_columns(value=pl.when(finite).then(pl.col("value")).otherwise(-np.inf))
+    values = placed(rows, games, study.seeds, decisions)
     if study.metric == "test":
         values = _held(values)
     scores = Scores(games, study.seeds, decisions, values, "raw return", study.final_points)
@@ -77,7 +74,10 @@ def placed(
     for column, labels in axes:
         rows = rows.filter(pl.col(column).is_in(labels))
     values = np.full(tuple(len(labels) for _, labels in axes), np.nan)
-    places = tuple([labels.index(label) for label in rows[column]] for column, labels in axes)
+    places = tuple(
+        rows[column].replace_strict(list(labels), list(range(len(labels)))).to_numpy()
+        for column, labels in axes
+    )
     values[places] = rows["value"].to_numpy()
     return values
 
@@ -112,16 +112,45 @@ def _require_whole_runs(scores: Scores, arm: str, missing: Sequence[StudyRun]) -
             )
 
 
+def judge_diverged(
+    by_arm: Mapping[str, Scores],
+) -> tuple[dict[str, Scores], list[tuple[str, str, int]]]:
+    """A return that is not finite becomes the worst that any arm had on that game at any time.
+
+    Returns the arms' scores without such returns, and which runs had them: arm, game, seed.
+    """
+    diverged = [
+        (arm, scores.games[game], scores.seeds[seed])
+        for arm, scores in by_arm.items()
+        for game, seed in np.argwhere(np.isneginf(scores.values).any(-1))
+    ]
+    if not diverged:
+        return dict(by_arm), []
+    together = np.concatenate([scores.values.swapaxes(0, 1) for scores in by_arm.values()])
+    finite = np.where(np.isfinite(together), together, np.inf)  # [arms and seeds, games, times]
+    worst = finite.min((0, 2))
+    worst = np.where(np.isfinite(worst), worst, 0.0)[:, None, None]  # every run diverged: all alike
+    judged = {
+        arm: replace(scores, values=np.where(np.isneginf(scores.values), worst, scores.values))
+        for arm, scores in by_arm.items()
+    }
+    return judged, diverged
+
+
+def has_human_scores(games: Sequence[str], table: HumanTable = "wang2016") -> bool:
+    return all(_human_score(game, table) is not None for game in games)
+
+
 def human_normalised(scores: Scores, table: HumanTable = "wang2016") -> Scores:
     """0 is a random player and 1 the human of the table: (R − random)/(human − random)."""
-    known = _human_table(table)
     for game in scores.games:
-        if game not in known:
+        if _human_score(game, table) is None:
             raise UsageError(
                 f"the table {table} has no human score for {game}: "
                 "normalise to a reference arm instead."
             )
-    random, human = np.array([known[game] for game in scores.games]).T[:, :, None, None]
+    known = [_human_score(game, table) for game in scores.games]
+    random, human = np.array(known).T[:, :, None, None]
     return replace(
         scores,
         values=(scores.values - random) / (human - random),
@@ -129,53 +158,46 @@ def human_normalised(scores: Scores, table: HumanTable = "wang2016") -> Scores:
     )
 
 
+def _human_score(game: str, table: HumanTable) -> tuple[float, float] | None:
+    """Random and human return. A variant, such as NAME-sticky, has the scores of NAME."""
+    known = _human_table(table)
+    return known.get(game) or known.get(game.rpartition("-")[0])
+
+
 @cache
 def _human_table(table: HumanTable) -> dict[str, tuple[float, float]]:
-    text = (files("bnmodes.analysis") / "atari26_scores.csv").read_bytes()
+    text = (files("bnmodes.analysis") / "human_scores.csv").read_bytes()
     rows = pl.read_csv(text).select("game", "random", f"human_{table}").rows()
-    return {
-        f"atari/{game}{setting}": (random, human)
-        for game, random, human in rows
-        for setting in ("", STICKY)
-    }
+    return {game: (random, human) for game, random, human in rows}
+
+
+def reference_scale(reference: Scores) -> dict[str, float]:
+    """The reference arm's AUC on each game, averaged over its seeds; NaN where it has no run."""
+    by_game = {}
+    for game, game_auc in zip(reference.games, auc(reference), strict=True):
+        there = game_auc[~np.isnan(game_auc)]
+        by_game[game] = float(there.mean()) if there.size else float("nan")
+    return by_game
 
 
 def reference_normalised(scores: Scores, reference: Scores, name: str) -> Scores:
     """Where no human played: 1 is the reference arm's AUC on each game, averaged over seeds."""
     if reference.games != scores.games:
         raise UsageError(f"the reference '{name}' was not played on the same games.")
-    scale = []
-    for game, game_auc in zip(reference.games, auc(reference), strict=True):
-        there = game_auc[~np.isnan(game_auc)]
-        if not there.size:
+    scale = reference_scale(reference)
+    for game, size in scale.items():
+        if np.isnan(size):
             raise UsageError(f"the reference '{name}' has no run on {game}: leave that game out.")
-        if there.mean() <= 0:
+        if size <= 0:
             raise UsageError(
-                f"the mean return of the reference '{name}' on {game} is {there.mean():g}, but "
-                "must be positive to divide by it: choose another reference or leave the game out."
+                f"the mean return of the reference '{name}' on {game} is {size:g}, but must be "
+                "positive to divide by it: choose another with --reference, or leave the game out."
             )
-        scale.append(there.mean())
     return replace(
         scores,
-        values=scores.values / np.array(scale)[:, None, None],
+        values=scores.values / np.array(list(scale.values()))[:, None, None],
         unit=f"score in units of the AUC of {name}",
     )
-
-
-def normalised(
-    results: StudyResults,
-    arm: str,
-    *,
-    table: HumanTable = "wang2016",
-    allow_missing: bool = False,
-) -> Scores:
-    """Human-normalised on Atari, relative to the study's reference arm elsewhere."""
-    scores = collect(results, arm, allow_missing=allow_missing)
-    if results.study.is_atari:
-        return human_normalised(scores, table)
-    name = results.study.reference
-    reference = collect(results, name, allow_missing=allow_missing)
-    return reference_normalised(scores, reference, name)
 
 
 def auc(scores: Scores) -> Float[np.ndarray, "games seeds"]:
@@ -185,10 +207,6 @@ def auc(scores: Scores) -> Float[np.ndarray, "games seeds"]:
     return scores.values[:, :, equally_spaced].mean(-1)
 
 
-def auc_with_last(scores: Scores) -> Float[np.ndarray, "games seeds"]:
-    """Mean over all times, the one at the end of the run among them."""
-    return scores.values.mean(-1)
-
-
 def final(scores: Scores) -> Float[np.ndarray, "games seeds"]:
+    """Mean over the last times, as many as the study says."""
     return scores.values[:, :, -scores.final_points :].mean(-1)

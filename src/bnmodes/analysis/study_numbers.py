@@ -1,25 +1,35 @@
-"""Every number of a study that its figures and its report show, each computed once."""
+"""The numbers of a study that its figures and its report show.
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
-from functools import cache
+Returns are collected once, normalised once, and every interval, contrast and measured quantity that
+is asked for is kept, so that whoever asks again gets the same numbers without computing them again.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from bnmodes.analysis.scores import HumanTable, Scores, auc, collect, final, normalised
-from bnmodes.analysis.statistics import (
-    Band,
-    Interval,
-    Statistic,
-    bootstrap,
-    curve,
-    iqm,
-    paired_difference,
-    percent_of_reference,
-    probability_of_improvement,
+from bnmodes.analysis.arms import Series, series_of, sweeps_of, utd_of
+from bnmodes.analysis.contrasts import Contrast, Pair, judge
+from bnmodes.analysis.palette import ArmStyle, styles_of
+from bnmodes.analysis.resampling import IntervalKind, bootstrap, curve
+from bnmodes.analysis.scores import (
+    HumanTable,
+    Scores,
+    auc,
+    collect,
+    final,
+    has_human_scores,
+    human_normalised,
+    judge_diverged,
+    reference_normalised,
+    reference_scale,
 )
+from bnmodes.analysis.statistics import Band, Interval, Statistic, iqm, percent_of_reference
 from bnmodes.envs.registry import canonical_name
 from bnmodes.errors import UsageError
 from bnmodes.studies.results import StudyResults
@@ -27,79 +37,10 @@ from bnmodes.studies.study import Arm
 
 MEASURES = {"auc": auc, "final": final}
 MEASURE_NAMES = {"auc": "AUC", "final": "Final"}
+_NEAR_ZERO = 10.0
+"""A reference that another arm exceeds by this factor on a game is called near 0 there."""
 
-
-@dataclass(frozen=True)
-class Series:
-    """Arms that differ in nothing but their updates per decision (UTD): one line of a figure."""
-
-    label: str
-    base: str
-    variant: int
-    """How many series before this one start from the same base."""
-    by_utd: Mapping[float, Arm]
-
-
-def series_of(arms: tuple[Arm, ...]) -> tuple[Series, ...]:
-    alike: dict[tuple, dict[float, Arm]] = {}
-    for arm in arms:
-        others = {k: v for k, v in arm.changes.items() if k != "updates_per_decision"}
-        settings = (sorted(arm.weights.items()), sorted(others.items()))
-        key = (arm.base, repr(settings))
-        of_series = alike.setdefault(key, {})
-        if arm.swept_utd in of_series:  # the same twice, under two names
-            of_series = alike.setdefault((*key, arm.name), {})
-        of_series[arm.swept_utd] = arm
-    bases = [key[0] for key in alike]
-    return tuple(
-        Series(short_name(next(iter(by_utd.values()))), key[0], bases[:place].count(key[0]), by_utd)
-        for place, (key, by_utd) in enumerate(alike.items())
-    )
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """Arms that differ in nothing but the weight with which predictions write stored moments."""
-
-    label: str
-    base: str
-    agent: str
-    variant: int
-    by_momentum: Mapping[float | None, Arm]
-    """Flax's, 1 − α; None for an arm that reads no stored moment when it acts or bootstraps."""
-
-
-def sweeps_of(arms: tuple[Arm, ...]) -> tuple[Sweep, ...]:
-    alike: dict[tuple[str, str, str], dict[float | None, Arm]] = {}
-    for arm in arms:
-        protocol = arm.config("atari").protocol
-        reads = "running" in (protocol.act.statistics, protocol.bootstrap.statistics)
-        momentum = round(1 - protocol.predict.update, 9) if reads else None
-        key = (arm.base, arm.agent, repr(sorted(arm.changes.items())))
-        alike.setdefault(key, {})[momentum] = arm
-    bases = [key[0] for key in alike]
-    return tuple(
-        Sweep(
-            _without_momentum(next(iter(of_sweep.values()))),
-            base,
-            agent,
-            bases[:place].count(base),
-            of_sweep,
-        )
-        for place, ((base, agent, _), of_sweep) in enumerate(alike.items())
-    )
-
-
-def _without_momentum(arm: Arm) -> str:
-    update = arm.config("atari").protocol.predict.update
-    if update is None:
-        return arm.name
-    return arm.name.removesuffix(f" {update:g}").removesuffix(f" {1 - update:g}")
-
-
-def short_name(arm: Arm) -> str:
-    """Without its UTD, where that is said elsewhere."""
-    return arm.name.removesuffix(f" UTD {arm.swept_utd:g}").removesuffix(",")
+Found = TypeVar("Found")
 
 
 def comparable(results: StudyResults) -> StudyResults:
@@ -128,11 +69,11 @@ def comparable(results: StudyResults) -> StudyResults:
         )
     kept = study.restricted(arms=arms, games=games)
     left_out = tuple(run for run in kept.runs if (run.game, run.seed) not in common)
-    frame = results.frame
-    for run in left_out:
-        is_run = (pl.col("game") == canonical_name(run.game)) & (pl.col("seed") == run.seed)
-        frame = frame.filter(~is_run)
-    return replace(results, study=kept, frame=frame, missing=left_out)
+    pairs = sorted({(canonical_name(run.game), run.seed) for run in left_out})
+    schema = {"game": pl.String, "seed": pl.Int64}
+    unwanted = pl.LazyFrame(pairs, schema=schema, orient="row")
+    table = results.table.join(unwanted, on=list(schema), how="anti") if pairs else results.table
+    return replace(results, study=kept, table=table, missing=left_out)
 
 
 class StudyNumbers:
@@ -143,20 +84,45 @@ class StudyNumbers:
         allow_missing: bool = False,
         table: HumanTable = "wang2016",
         resamples: int = 5000,
+        interval: IntervalKind = "stretched",
+        reference: str | None = None,
+        contrasts: Sequence[tuple[str, str]] | None = None,
     ):
+        """`reference` replaces the study's; `contrasts` are pairs of arms' names, arm and other.
+
+        Without `contrasts`, each arm is compared with the reference, at the same UTD if it varies.
+        """
+        if reference is not None:
+            (name,) = (arm.name for arm in results.study.restricted(arms=[reference]).arms)
+            results = replace(results, study=replace(results.study, reference=name))
         self.results = results
         self.allow_missing = allow_missing
         self.table = table
         self.resamples = resamples
-        self.compared = comparable(results) if allow_missing else results
-        self.arms = self.compared.study.arms  # those that have runs
+        self.interval_kind = interval
+        self._declared_contrasts = contrasts
+        self._kept: dict[Hashable, Any] = {}
+        compared = comparable(results) if allow_missing else results
+        self.arms = compared.study.arms  # those that have runs
         self.series = series_of(self.arms)
-        self.sweeps = sweeps_of(self.arms)
-        self.utds = tuple(sorted({arm.swept_utd for arm in self.arms}))
-        # By name, because an arm holds a mapping, which has no hash.
-        self._raw_of = cache(self._collect)
-        self._scores_of = cache(self._normalise)
-        self._interval_of = cache(self._bootstrap)
+        self.sweeps = sweeps_of(results.study, self.arms)
+        self.utds = tuple(sorted({utd_of(arm) for arm in self.arms}))
+        self._raw, self.diverged = judge_diverged(
+            {arm.name: collect(results, arm.name, allow_missing=allow_missing) for arm in self.arms}
+        )
+        self.human = has_human_scores([canonical_name(g) for g in compared.study.games], table)
+        self.compared = compared
+        self.undividable = () if self.human else self._undividable()
+        """Games on which scores cannot be relative, because the reference is not above 0 there."""
+        if self.undividable:
+            kept = [g for g in compared.study.games if canonical_name(g) not in self.undividable]
+            self.compared = replace(compared, study=compared.study.restricted(games=kept))
+
+    def once(self, key: Hashable, compute: Callable[[], Found]) -> Found:
+        """What was computed under this key, or what `compute` gives, kept from now on."""
+        if key not in self._kept:
+            self._kept[key] = compute()
+        return self._kept[key]
 
     def utd_name(self, utd: float) -> str:
         """Empty where the study has only one: then it is one setting among many."""
@@ -164,6 +130,27 @@ class StudyNumbers:
 
     def arms_at(self, utd: float) -> list[tuple[Series, Arm]]:
         return [(line, line.by_utd[utd]) for line in self.series if utd in line.by_utd]
+
+    @cached_property
+    def _styles(self) -> dict[str, ArmStyle]:
+        """By arm; those that differ only in UTD look the same. Arms without runs count too."""
+        lines = series_of(self.results.study.arms)
+        styles = styles_of([line.base for line in lines])
+        return {
+            arm.name: style
+            for line, style in zip(lines, styles, strict=True)
+            for arm in line.by_utd.values()
+        }
+
+    def style(self, arm: Arm) -> ArmStyle:
+        return self._styles[arm.name]
+
+    @cached_property
+    def frames_per_decision(self) -> int:
+        """As the rows say; 1 where games differ."""
+        last = self.results.returns.filter(pl.col("decision") > 0)
+        ratios = (last["frame"] / last["decision"]).round(6).unique()
+        return int(ratios[0]) if len(ratios) == 1 and float(ratios[0]).is_integer() else 1
 
     @property
     def reference(self) -> Arm | None:
@@ -176,25 +163,30 @@ class StudyNumbers:
         if self.reference is None:
             return None
         line = next(line for line in self.series if self.reference in line.by_utd.values())
-        other = line.by_utd.get(arm.swept_utd)
+        other = line.by_utd.get(utd_of(arm))
         return None if other == arm else other
 
     def raw(self, arm: Arm) -> Scores:
         """Returns on every declared game, whether or not other arms have it too."""
-        return self._raw_of(arm.name)
+        return self._raw[arm.name]
 
     def scores(self, arm: Arm) -> Scores:
-        return self._scores_of(arm.name)
+        """Normalised, on the games and seeds on which the arms are compared."""
+        return self.once(("scores", arm.name), lambda: self._normalised(arm))
 
     @property
     def unit(self) -> str:
         return self.scores(self.arms[0]).unit
 
     def values(self, arm: Arm, measure: str) -> Float[np.ndarray, "games seeds"]:
-        return MEASURES[measure](self.scores(arm))
+        key = ("values", arm.name, measure)
+        return self.once(key, lambda: MEASURES[measure](self.scores(arm)))
 
     def interval(self, arm: Arm, measure: str, statistic: Statistic = iqm) -> Interval:
-        return self._interval_of(arm.name, measure, statistic)
+        return self.once(
+            ("interval", arm.name, measure, statistic),
+            lambda: bootstrap(self.values(arm, measure), statistic, **self._options),
+        )
 
     def reference_point(self, measure: str) -> float | None:
         """What 100% is; None where there is no reference, or none that can be divided by."""
@@ -208,50 +200,114 @@ class StudyNumbers:
         interval, whole = self.interval(arm, measure), self.reference_point(measure)
         return interval if whole is None else percent_of_reference(interval, whole)
 
-    def difference(self, arm: Arm, other: Arm, measure: str) -> Interval:
-        ours, theirs = self.values(arm, measure), self.values(other, measure)
-        return paired_difference(ours, theirs, resamples=self.resamples)
+    def relative_unit(self, measure: str) -> str:
+        if self.reference_point(measure) is None:
+            return self.unit
+        return f"% of {self.reference.name}"
 
-    def improvement(self, arm: Arm, other: Arm, measure: str) -> Interval:
-        ours, theirs = self.values(arm, measure), self.values(other, measure)
-        return probability_of_improvement(ours, theirs, resamples=self.resamples)
+    @cached_property
+    def contrasts(self) -> list[Contrast]:
+        """Of the declared pairs that both have runs, with verdicts; measure by measure."""
+        if self._declared_contrasts is None:
+            pairs = [(arm, other) for arm in self.arms if (other := self.counterpart(arm))]
+        else:
+            by_name = {arm.name: arm for arm in self.arms}
+            named = self._declared_contrasts
+            pairs = [(by_name[a], by_name[b]) for a, b in named if {a, b} <= by_name.keys()]
+        judged = [
+            Pair(a, b, *({m: self.values(x, m) for m in MEASURES} for x in (a, b)))
+            for a, b in pairs
+        ]
+        games = self.scores(self.arms[0]).games if pairs else ()
+        return judge(judged, games, interval=self.interval_kind, resamples=self.resamples)
 
     def curve(self, arm: Arm) -> Band:
-        return curve(self.scores(arm).values, resamples=self.resamples)
+        key = ("curve", arm.name)
+        return self.once(key, lambda: curve(self.scores(arm).values, **self._options))
+
+    def band(self, values: Float[np.ndarray, "games seeds times"], statistic: Statistic) -> Band:
+        return curve(values, statistic, **self._options)
+
+    @property
+    def interval_words(self) -> str:
+        """For captions."""
+        kind = "stretched" if self.interval_kind == "stretched" else "plain percentile"
+        return f"95% intervals from resampled seeds ({kind}), games fixed"
+
+    def near_zero(self) -> list[tuple[str, float, float]]:
+        """Games on which the reference is near 0: its mean AUC, and the largest of any arm."""
+        if self.human or self.reference is None:
+            return []
+        scale = reference_scale(self.raw(self.reference))
+        games = self.scores(self.reference).games
+        found = []
+        for game in games:
+            best = max(reference_scale(self.raw(arm))[game] for arm in self.arms)
+            if scale[game] > 0 and best > _NEAR_ZERO * scale[game]:
+                found.append((game, scale[game], best))
+        return found
 
     def missing_note(self, utds: Collection[float], *, compares_games: bool = True) -> str:
         """What is not in a figure of these UTDs; empty if nothing is missing."""
         study = self.results.study
-        arms = [arm.name for arm in study.arms if arm.swept_utd in utds]
+        arms = [arm.name for arm in study.arms if utd_of(arm) in utds]
         missing = [run for run in self.results.missing if run.arm in arms]
-        if not missing:
-            return ""
-        there = {arm.name for arm in self.arms}
-        notes = [missing_text(len(missing), len(arms) * len(study.games) * len(study.seeds))]
-        if without := [name for name in arms if name not in there]:
-            notes.append(f"none of {', '.join(without)}")
-        used = len(self.compared.study.games)
-        if compares_games and used < len(study.games):
-            notes.append(f"{used} of {len(study.games)} games compared")
-        elif compares_games and self.compared.missing:
-            notes.append("only seeds that every arm has are compared")
+        notes = []
+        if missing:
+            there = {arm.name for arm in self.arms}
+            notes = [missing_text(len(missing), len(arms) * len(study.games) * len(study.seeds))]
+            if without := [name for name in arms if name not in there]:
+                notes.append(f"none of {', '.join(without)}")
+            used = len(self.compared.study.games) + len(self.undividable)
+            if compares_games and used < len(study.games):
+                notes.append(f"{used} of {len(study.games)} games compared")
+            elif compares_games and self.compared.missing:
+                notes.append("only seeds that every arm has are compared")
+        if compares_games and self.undividable:
+            notes.append(f"without {', '.join(self.undividable)}: reference not above 0")
         return "; ".join(notes)
 
-    def _collect(self, arm: str) -> Scores:
-        return collect(self.results, arm, allow_missing=self.allow_missing)
+    @property
+    def _options(self) -> dict:
+        return {"resamples": self.resamples, "interval": self.interval_kind}
 
-    def _normalise(self, arm: str) -> Scores:
-        if not self.compared.study.is_atari and self.reference is None:
+    def _compared_raw(self, arm: Arm) -> Scores:
+        """Raw returns on the compared games, without the seeds that some arm lacks."""
+        raw = self.raw(arm)
+        scores = raw.only([canonical_name(game) for game in self.compared.study.games])
+        lacking = {(canonical_name(run.game), run.seed) for run in self.compared.missing}
+        if not lacking:
+            return scores
+        gone = np.array([[(g, s) in lacking for s in scores.seeds] for g in scores.games])
+        return replace(scores, values=np.where(gone[..., None], np.nan, scores.values))
+
+    def _undividable(self) -> tuple[str, ...]:
+        if self.reference is None:
             raise UsageError(
                 f"scores are relative to the arm '{self.results.study.reference}', which has no "
-                "run here: run it, or choose it too."
+                "run here: run it, choose it too, or name another with --reference."
             )
-        allow = self.allow_missing
-        return normalised(self.compared, arm, table=self.table, allow_missing=allow)
+        scale = reference_scale(self._compared_raw(self.reference))
+        bad = tuple(game for game, size in scale.items() if not size > 0)
+        if len(bad) == len(scale) > 1:
+            usable = [
+                arm.name for arm in self.arms if max(reference_scale(self.raw(arm)).values()) > 0
+            ]
+            raise UsageError(
+                f"the mean return of the reference '{self.reference.name}' is above 0 on no game, "
+                "so that nothing can be relative to it: choose another with --reference"
+                + (f" (for example '{usable[0]}')." if usable else ".")
+            )
+        return bad if len(scale) > 1 else ()
 
-    def _bootstrap(self, arm: str, measure: str, statistic: Statistic) -> Interval:
-        values = MEASURES[measure](self._scores_of(arm))
-        return bootstrap(values, statistic, resamples=self.resamples)
+    def _normalised(self, arm: Arm) -> Scores:
+        scores = self._compared_raw(arm)
+        if self.human:
+            return human_normalised(scores, self.table)
+        reference = self._compared_raw(self.reference)
+        if not max(reference_scale(reference).values()) > 0:
+            return scores  # one game: its raw returns can be compared as they are
+        return reference_normalised(scores, reference, self.reference.name)
 
 
 def missing_text(missing: int, declared: int) -> str:

@@ -220,10 +220,29 @@ class Report(Choice):
     """Report what is there, marking every figure, instead of refusing an incomplete study."""
     human_table: Literal["wang2016", "mnih2015"] = "wang2016"
     """Human scores of the normalisation on Atari."""
+    reference: str | None = None
+    """Arm that the others are compared with; without it, the study's own."""
+    against: str | None = None
+    """Arm that every other one is tested against, besides the contrasts that the study declares."""
+    interval: Literal["stretched", "percentile"] = "stretched"
+    """Intervals that hold at few seeds, or the plain percentile bootstrap that rliable uses."""
+    formats: tuple[Literal["png", "pdf", "svg"], ...] = ("png",)
+    """File formats of the figures beside the page."""
+
+    def contrasts(self, study: Study) -> list[tuple[str, str]] | None:
+        """Pairs of arms to test; None: every other arm against the reference."""
+        declared = [(each.arm, each.other) for each in study.contrasts]
+        names = [arm.name for arm in study.arms]
+        if self.against is None:
+            return declared or None
+        if self.against not in names:
+            raise UsageError(f"--against {self.against} is no arm: choose from {', '.join(names)}.")
+        against = [(name, self.against) for name in names if name != self.against]
+        return list(dict.fromkeys(declared + against))
 
 
 def study_report(args: list[str]) -> None:
-    from bnmodes.analysis.findings import contrasts, summary  # here: matplotlib takes a second
+    from bnmodes.analysis.findings import headline, summary  # here: matplotlib takes a second
     from bnmodes.analysis.report.report import write_report
     from bnmodes.analysis.report.summary_table import summary_table
     from bnmodes.analysis.study_numbers import StudyNumbers
@@ -235,13 +254,20 @@ def study_report(args: list[str]) -> None:
     if page.suffix != ".html":
         raise UsageError(f"--to is {page}, but the report is a page: let its name end in .html.")
     results = gather(study, options.out)
-    numbers = StudyNumbers(results, allow_missing=options.allow_missing, table=options.human_table)
-    write_report(numbers, page)
+    numbers = StudyNumbers(
+        results,
+        allow_missing=options.allow_missing,
+        table=options.human_table,
+        interval=options.interval,
+        reference=options.reference,
+        contrasts=options.contrasts(study),
+    )
+    write_report(numbers, page, options.formats)
     console.print(f"{study.name}: {study.question}\n")
     # A narrow terminal wraps the lines; cut numbers would be worse.
     Console(width=max(console.width, 120), highlight=False).print(summary_table(numbers))
-    console.print("\nWhat the data show:")
-    for sentence in summary(numbers, contrasts(numbers)):
+    console.print(f"\n{headline(numbers)}\n\nWhat the data show:")
+    for sentence in summary(numbers):
         console.print(f"- {sentence}")
     console.print(f"\nreport   {page}")
     console.print(f"figures  {page.with_name(f'{page.stem}-figures')}{os.sep}")

@@ -1,13 +1,16 @@
 """Whatever runs of a study exist, as one tidy table, and which are missing."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import polars as pl
 
 from bnmodes.envs.registry import canonical_name
 from bnmodes.errors import UsageError
-from bnmodes.runs.folder import RunFolder, numbers
+from bnmodes.runs.folder import RunFolder
+from bnmodes.studies.columns import columns_of
 from bnmodes.studies.study import Study, StudyRun
 
 SCHEMA = {
@@ -25,11 +28,30 @@ SCHEMA = {
 @dataclass(frozen=True)
 class StudyResults:
     study: Study
-    frame: pl.DataFrame
+    table: pl.LazyFrame
     """Tidy: study, arm, game, seed, metric, decision, frame, value. Only finished runs."""
     missing: tuple[StudyRun, ...]
     """Declared runs that are not finished."""
     root: Path
+
+    @cached_property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of everything that was recorded, e.g. "evaluation/return"."""
+        return tuple(sorted(self.table.select(pl.col("metric").unique()).collect()["metric"]))
+
+    def rows(self, metrics: Iterable[str]) -> pl.DataFrame:
+        """The part of the table that has these metrics; nothing else is read."""
+        return self.table.filter(pl.col("metric").is_in(list(metrics))).collect()
+
+    @cached_property
+    def returns(self) -> pl.DataFrame:
+        """The rows that the study's scores are made of, of all arms."""
+        return self.rows([f"{self.study.metric}/return"])
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The whole table."""
+        return self.table.collect()
 
 
 def run_path(root: Path, run: StudyRun) -> Path:
@@ -47,34 +69,36 @@ def require_results(root: Path) -> None:
 
 
 def gather(study: Study, root: Path) -> StudyResults:
+    """The finished runs of a study; their numbers are read when they are asked for."""
     require_results(root)
-    rows: list[dict] = []
-    missing = []
-    for run in study.runs:
-        folder = RunFolder(run_path(root, run))
-        if folder.finished:
-            rows += _tidy(study, run, folder)
-        else:
-            missing.append(run)
-    if not rows:
-        begun = sorted(path.name for path in (root / "studies").glob("*"))
-        if study.name in begun:
-            raise UsageError(
-                f"no run of study {study.name} in {root} is finished yet: go on with "
-                f"`bnmodes study run {study.name} --out {root}`."
-            )
-        holds = f" (it holds {', '.join(begun)})" if begun else ""
-        raise UsageError(
-            f"{root} holds no run of study {study.name}{holds}: run it there first, or give its "
-            "--out."
+    folders = {run.spec.content_hash: RunFolder(run_path(root, run)) for run in study.runs}
+    finished = {name: folder for name, folder in folders.items() if folder.finished}
+    if not finished:
+        raise UsageError(_nothing_message(study, root))
+    there = [run for run in study.runs if run.spec.content_hash in finished]
+    missing = tuple(run for run in study.runs if run.spec.content_hash not in finished)
+    games = {game: canonical_name(game) for game in study.games}
+    places = pl.DataFrame(
+        {
+            "run": [run.spec.content_hash for run in there],
+            "study": [study.name] * len(there),
+            "arm": [run.arm for run in there],
+            "game": [games[run.game] for run in there],
+            "seed": [run.seed for run in there],
+        }
+    )
+    table = columns_of(finished, root, study.name).join(places.lazy(), on="run").select(*SCHEMA)
+    return StudyResults(study, table, missing, root)
+
+
+def _nothing_message(study: Study, root: Path) -> str:
+    begun = sorted(path.name for path in (root / "studies").glob("*"))
+    if study.name in begun:
+        return (
+            f"no run of study {study.name} in {root} is finished yet: go on with "
+            f"`bnmodes study run {study.source} --out {root}`."
         )
-    return StudyResults(study, pl.DataFrame(rows, schema=SCHEMA), tuple(missing), root)
-
-
-def _tidy(study: Study, run: StudyRun, folder: RunFolder) -> list[dict]:
-    key = {"study": study.name, "arm": run.arm, "game": canonical_name(run.game), "seed": run.seed}
-    return [
-        key | {"metric": metric, "decision": row["decision"], "frame": row["frame"], "value": value}
-        for row in folder.metrics()
-        for metric, value in numbers(row).items()
-    ]
+    holds = f" (it holds {', '.join(begun)})" if begun else ""
+    return (
+        f"{root} holds no run of study {study.name}{holds}: run it there first, or give its --out."
+    )

@@ -98,10 +98,7 @@ class Study:
     def __post_init__(self):
         every = max(1, self.total_decisions // 100)
         tenth = EvaluationSettings(every_decisions=max(1, self.total_decisions // 10))
-        reference = self.reference or (self.arms[0].name if self.arms else "")
-        others = [arm.name for arm in self.arms if arm.name != reference]
         for name, default in (
-            ("contrasts", tuple(Contrast(name, reference) for name in others)),
             ("reference", self.arms[0].name if self.arms else ""),
             ("record_every_decisions", every),
             ("evaluation", tenth),

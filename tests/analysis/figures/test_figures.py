@@ -2,20 +2,29 @@
 
 from functools import cache
 
+import matplotlib.figure
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
 
-from bnmodes.analysis.figures import scores as figures
-from bnmodes.analysis.figures.style import COLOURS, arm_style, save, spread
-from bnmodes.analysis.findings import contrasts
-from bnmodes.analysis.scores import auc, collect, final, normalised
-from bnmodes.analysis.statistics import AGGREGATES, bootstrap, curve, iqm, percent_of_reference
-from bnmodes.analysis.study_numbers import StudyNumbers, comparable, series_of
+from bnmodes.analysis.arms import series_of
+from bnmodes.analysis.contrasts import UNJUDGED
+from bnmodes.analysis.figures import figure as registry
+from bnmodes.analysis.figures.aggregates import draw_aggregates
+from bnmodes.analysis.figures.bars import draw_bars
+from bnmodes.analysis.figures.curves import draw_curves
+from bnmodes.analysis.figures.figure import Drawing, all_figures, study_figure
+from bnmodes.analysis.figures.per_game import draw_per_game
+from bnmodes.analysis.figures.scaling import draw_scaling
+from bnmodes.analysis.figures.style import new_figure, render, spread
+from bnmodes.analysis.palette import COLOURS, styles_of
+from bnmodes.analysis.resampling import bootstrap, curve
+from bnmodes.analysis.scores import auc, collect, final
+from bnmodes.analysis.statistics import AGGREGATES, iqm, percent_of_reference
+from bnmodes.analysis.study_numbers import StudyNumbers, comparable
 from bnmodes.errors import UsageError
-from bnmodes.studies.catalogue import STUDIES
 from bnmodes.studies.paper import F as STUDY_F
-from helpers.synthetic import STUDY_A, STUDY_B, minatar_study, synthetic_results
+from bnmodes.studies.registry import STUDIES
+from helpers.synthetic import STUDY_A, STUDY_B, minatar_study, normalised, synthetic_results
 
 RESAMPLES = 100
 MEASURES = (auc, final)
@@ -41,6 +50,10 @@ def expected_percent(results, arm, measure):
     return percent_of_reference(interval, float(iqm(reference)))
 
 
+def draw_all(numbers):
+    return {one.name: one.figure for one in registry.draw_all(numbers)}
+
+
 def notes(figure):
     return [text.get_text() for text in figure.texts if text.get_gid() == "missing-runs"]
 
@@ -50,7 +63,7 @@ def notes(figure):
 )
 def test_bars_are_the_percentages_with_their_intervals(results):
     results = results()
-    figure = figures.draw_bars(numbers_of(results))
+    figure = draw_bars(numbers_of(results))
     assert len(figure.axes) == 2
     for axes, measure in zip(figure.axes, MEASURES, strict=True):
         assert len(axes.patches) == len(results.study.arms)
@@ -67,14 +80,14 @@ def test_bars_are_the_percentages_with_their_intervals(results):
 
 
 def test_bars_of_a_study_with_several_utds_are_at_the_smallest():
-    figure = figures.draw_bars(numbers_of(paper_b()))
+    figure = draw_bars(numbers_of(paper_b()))
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert labels == ["C51", "LN", "BN", "LN WN", "BN WN"]
 
 
 def test_scaling_has_a_line_per_configuration_and_a_point_per_utd():
     results = paper_b()
-    figure = figures.draw_scaling(numbers_of(results))
+    figure = draw_scaling(numbers_of(results))
     for axes, measure in zip(figure.axes, MEASURES, strict=True):
         lines = {line.get_label(): line for line in axes.lines if line.get_label()[0] != "_"}
         assert list(lines) == ["C51", "LN", "BN", "LN WN", "BN WN"]
@@ -85,19 +98,18 @@ def test_scaling_has_a_line_per_configuration_and_a_point_per_utd():
         expected = [expected_percent(results, arm, measure).point for arm in bn_wn]
         np.testing.assert_allclose(lines["BN WN"].get_ydata(), expected)
         assert lines["BN WN"].get_linestyle() == "--"
-        assert lines["BN WN"].get_color() == lines["BN"].get_color()
         named_at_the_end = {text.get_text() for text in axes.texts}
         assert set(lines) <= named_at_the_end
 
 
 def test_scaling_needs_several_utds():
     with pytest.raises(UsageError, match="no arm varies"):
-        figures.draw_scaling(numbers_of(paper_a()))
+        draw_scaling(numbers_of(paper_a()))
 
 
 def test_curves_have_a_panel_per_utd_and_the_statistics_bands():
     results = paper_b()
-    figure = figures.draw_curves(numbers_of(results))
+    figure = draw_curves(numbers_of(results))
     assert [axes.get_title("left") for axes in figure.axes] == [
         f"UTD {utd}" for utd in ("0.25", "1", "2", "4", "8", "12")
     ]
@@ -117,7 +129,7 @@ def test_curves_have_a_panel_per_utd_and_the_statistics_bands():
 @pytest.mark.parametrize("utd", [0.25, 12.0])
 def test_the_grid_of_26_games_shows_raw_means_and_standard_errors(utd):
     results = paper_b()
-    figure = figures.draw_per_game(numbers_of(results), utd)
+    figure = draw_per_game(numbers_of(results), utd)
     assert len(figure.axes) == 26
     assert [axes.get_title("left") for axes in figure.axes] == [
         game.removeprefix("atari/") for game in STUDY_B.games
@@ -133,7 +145,7 @@ def test_the_grid_of_26_games_shows_raw_means_and_standard_errors(utd):
 
 
 def test_nothing_in_the_grid_of_26_games_overlaps_and_its_text_is_large_enough():
-    figure = figures.draw_per_game(numbers_of(paper_b()), 1.0)
+    figure = draw_per_game(numbers_of(paper_b()), 1.0)
     figure.draw_without_rendering()
     boxes = [axes.get_tightbbox() for axes in figure.axes]
     for place, box in enumerate(boxes):
@@ -146,8 +158,8 @@ def test_nothing_in_the_grid_of_26_games_overlaps_and_its_text_is_large_enough()
 def test_minatar_figures_count_decisions(games):
     names = ("breakout", "space_invaders", "asterix", "freeway", "seaquest")[:games]
     results = synthetic_results(minatar_study(names))
-    drawn = figures.draw_all(numbers_of(results))
-    assert list(drawn) == ["bars", "aggregates", "curves", "per-game"]
+    drawn = draw_all(numbers_of(results))
+    assert list(drawn) == ["bars", "curves", "per-game", "aggregates"]
     grid = drawn["per-game"]
     assert len(grid.axes) == games
     assert grid.axes[-1].get_xlabel() == "decisions"
@@ -158,7 +170,7 @@ def test_minatar_figures_count_decisions(games):
 
 def test_one_arm_one_game_one_seed_still_gives_figures():
     results = synthetic_results(minatar_study(("breakout",), (7,), ("none",)))
-    drawn = figures.draw_all(numbers_of(results))
+    drawn = draw_all(numbers_of(results))
     for figure in drawn.values():
         figure.draw_without_rendering()
     (whisker,) = drawn["bars"].axes[0].collections
@@ -170,9 +182,9 @@ def test_missing_runs_are_an_error_or_are_noted_on_every_figure():
         minatar_study(), is_missing=lambda run: run.arm == "LN" and run.seed == 1
     )
     with pytest.raises(UsageError, match="2 runs of arm 'LN' missing"):
-        figures.draw_all(numbers_of(results))
+        draw_all(numbers_of(results))
     compared = "; only seeds that every arm has are compared"
-    for name, figure in figures.draw_all(numbers_of(results, True)).items():
+    for name, figure in draw_all(numbers_of(results, True)).items():
         assert notes(figure) == ["2 of 30 runs missing" + ("" if "game" in name else compared)]
 
 
@@ -186,8 +198,7 @@ def test_arms_are_compared_on_the_seeds_that_all_of_them_have():
     present = {arm.name: ~np.isnan(numbers.values(arm, "final")) for arm in numbers.arms}
     assert present["LN"].sum(1).tolist() == [1, 3]
     assert all((present["LN"] == other).all() for other in present.values())
-    verdicts = {contrast.verdict for contrast in contrasts(numbers)}
-    assert verdicts == {"one seed: no interval"}, "a game with one seed has no spread to resample"
+    assert {contrast.verdict for contrast in numbers.contrasts} == {UNJUDGED}, "40 deals of runs"
 
 
 def test_a_note_counts_the_runs_of_its_own_figure():
@@ -195,9 +206,9 @@ def test_a_note_counts_the_runs_of_its_own_figure():
         STUDY_B, is_missing=lambda run: run.arm.endswith("UTD 8") and run.seed == 0
     )
     numbers = StudyNumbers(results, allow_missing=True, resamples=RESAMPLES)
-    assert notes(figures.draw_per_game(numbers, 8.0)) == ["130 of 390 runs missing"]
-    assert notes(figures.draw_per_game(numbers, 4.0)) == []
-    assert notes(figures.draw_scaling(numbers)) == [
+    assert notes(draw_per_game(numbers, 8.0)) == ["130 of 390 runs missing"]
+    assert notes(draw_per_game(numbers, 4.0)) == []
+    assert notes(draw_scaling(numbers)) == [
         "130 of 2,340 runs missing; only seeds that every arm has are compared"
     ]
 
@@ -213,7 +224,7 @@ def test_arms_are_compared_on_the_games_that_all_of_them_have():
     kept = comparable(results).study
     assert kept.games == ("minatar/breakout", "minatar/space_invaders")
     assert [arm.name for arm in kept.arms] == ["C51", "LN", "BN running", "BN tracked"]
-    drawn = figures.draw_all(numbers_of(results, True))
+    drawn = draw_all(numbers_of(results, True))
     assert notes(drawn["bars"]) == [
         "12 of 45 runs missing; none of BN batch; 2 of 3 games compared"
     ]
@@ -225,39 +236,93 @@ def test_no_game_with_all_arms_is_a_clear_error():
         minatar_study(), is_missing=lambda run: (run.arm == "LN") == (run.game[8] == "b")
     )
     with pytest.raises(UsageError, match="no game and seed of study small has a finished run"):
-        figures.draw_bars(numbers_of(results, True))
+        draw_bars(numbers_of(results, True))
 
 
 def test_a_reference_that_cannot_be_divided_by_gives_scores_instead_of_percentages():
     results = synthetic_results(STUDY_A, level=lambda arm: -0.1 if arm.base == "none" else 0.2)
-    axes = figures.draw_bars(numbers_of(results)).axes[0]
+    axes = draw_bars(numbers_of(results)).axes[0]
     assert axes.get_xlabel() == "human-normalised score (wang2016)"
     value = iqm(auc(normalised(results, "C51")))
     assert axes.patches[0].get_width() == pytest.approx(value)
 
 
-def test_the_same_figure_is_written_in_three_formats_with_the_same_bytes(tmp_path):
-    results = synthetic_results(minatar_study(("breakout",)))
-    first = save(figures.draw_bars(numbers_of(results)), tmp_path / "a.b" / "bars")
-    again = save(figures.draw_bars(numbers_of(results)), tmp_path / "c" / "bars")
-    assert [path.name for path in first] == ["bars.png", "bars.pdf", "bars.svg"]
-    starts = [path.read_bytes()[:5] for path in first]
+def test_the_same_figure_gives_the_same_bytes_in_every_format():
+    numbers = numbers_of(synthetic_results(minatar_study(("breakout",))))
+    first, again = (render(draw_bars(numbers), ["png", "pdf", "svg"]) for _ in range(2))
+    starts = [content[:5] for content in first.values()]
     assert starts == [b"\x89PNG\r", b"%PDF-", b"<?xml"]
-    assert [p.read_bytes() for p in first] == [p.read_bytes() for p in again]
+    assert first == again
 
 
-def test_one_colour_per_normaliser_and_dashes_for_a_projection():
-    assert arm_style("bn-wn").colour == arm_style("bn-batch").colour == COLOURS["bn-batch"]
-    assert arm_style("ln-wn").dashes == "--"
-    assert arm_style("ln").dashes == "-"
-    for name in set(STUDIES) - {"paper-c"}:  # its 27 lines have names at their ends
-        study = STUDIES[name]
-        looks = [str(arm_style(line.base, line.variant)) for line in series_of(study.arms)]
-        assert len(set(looks)) == len(looks), study.name
-    tracked = [line for line in series_of(STUDY_A.arms) if line.base == "bn-tracked"]
-    styles = [arm_style(line.base, line.variant) for line in tracked]
-    assert len({str(style.dashes) for style in styles}) == 3
-    assert len({to_hex(style.colour) for style in styles}) == 1
+def test_a_figure_is_laid_out_once_whatever_formats_are_asked():
+    figure = draw_curves(numbers_of(synthetic_results(minatar_study(("breakout",)))))
+    layouts = []
+    engine = figure.get_layout_engine()
+    execute = engine.execute
+    engine.execute = lambda fig: (layouts.append(fig), execute(fig))
+    render(figure, ["png", "pdf", "svg"])
+    assert len(layouts) == 1
+
+
+def test_lines_that_name_themselves_lay_the_figure_out_once_for_all_panels(monkeypatch):
+    calls = []
+    plain = matplotlib.figure.Figure.draw_without_rendering
+    monkeypatch.setattr(
+        matplotlib.figure.Figure,
+        "draw_without_rendering",
+        lambda figure: (calls.append(figure), plain(figure)),
+    )
+    assert len(draw_curves(numbers_of(paper_b())).axes) == 6
+    assert len(calls) == 1
+
+
+def test_each_module_of_figures_is_in_the_table_without_being_named_anywhere():
+    names = [figure.draw.__name__ for figure in all_figures()]
+    assert names == [
+        "bars", "scaling", "momentum", "curves", "per_game", "aggregates", "mismatch",
+        "representation",
+    ]  # fmt: skip
+
+
+def test_a_figure_of_ones_own_is_drawn_in_its_place(monkeypatch):
+    monkeypatch.setattr(registry, "_figures", dict(registry._figures))
+
+    @study_figure(place=1.5)
+    def mine(numbers):
+        yield Drawing("mine", new_figure(2, 2), "What I want to see.")
+
+    drawn = draw_all(numbers_of(synthetic_results(minatar_study(("breakout",)))))
+    assert list(drawn)[:2] == ["bars", "mine"]
+
+
+@pytest.mark.parametrize("caption", ["", "  "])
+def test_a_figure_without_caption_is_an_error(caption):
+    with pytest.raises(ValueError, match="the figure mine has no caption"):
+        Drawing("mine", new_figure(2, 2), caption)
+    with pytest.raises(TypeError, match="caption"):
+        Drawing("mine", new_figure(2, 2))
+
+
+def test_every_arm_has_its_own_colour_and_known_arms_keep_theirs():
+    assert [style.colour for style in styles_of(["none", "ln", "bn-batch"])] == [
+        "#555555", "#009E73", "#0072B2",
+    ]  # fmt: skip
+    projected, plain = styles_of(["bn-wn", "bn-batch"])
+    assert plain.colour == COLOURS["bn-batch"]
+    assert (projected.dashes, plain.dashes) == ("--", "-")
+    for study in STUDIES.values():
+        styles = styles_of([line.base for line in series_of(study.arms)])
+        assert len({style.colour for style in styles}) == len(styles), study.name
+
+
+def test_arms_that_nobody_knows_have_colours_too():
+    bases = ["mine", "bn-batch", "yours", "mine", *(f"other {n}" for n in range(30)), "bn-joined"]
+    styles = styles_of(bases)
+    assert len({style.colour for style in styles}) == len(bases)
+    assert styles[1].colour == COLOURS["bn-batch"]
+    assert styles[0].dashes != styles[3].dashes, "one base twice"
+    assert [style.colour for style in styles_of(bases[:2])] == [one.colour for one in styles[:2]]
 
 
 def test_labels_move_apart_evenly_and_no_further_than_needed():
@@ -271,7 +336,7 @@ def test_labels_move_apart_evenly_and_no_further_than_needed():
 
 def test_aggregates_are_the_tables_numbers_for_each_arm():
     numbers = numbers_of(synthetic_results(STUDY_F))
-    figure = figures.draw_aggregates(numbers)
+    figure = draw_aggregates(numbers)
     assert [axes.get_title("left") for axes in figure.axes] == [
         "Median", "IQM", "Mean", "Optimality gap",
     ]  # fmt: skip
@@ -286,13 +351,13 @@ def test_aggregates_are_the_tables_numbers_for_each_arm():
 
 def test_study_f_is_one_panel_with_a_line_at_human_level():
     numbers = numbers_of(synthetic_results(STUDY_F, level=lambda arm: 1.2))
-    drawn = figures.draw_all(numbers)
+    drawn = draw_all(numbers)
     (axes,) = drawn["curves"].axes
     names = [line.get_label() for line in axes.lines if line.get_label()[0] != "_"]
     assert names == ["XQC", "MR.Q", "TD3"], "one panel, though XQC makes two updates a decision"
     assert any(list(line.get_ydata()) == [1, 1] for line in axes.lines)
     assert len(drawn["per-game"].axes) == 26
-    assert {contrast.other.name for contrast in contrasts(numbers)} == {"TD3"}
+    assert {contrast.other.name for contrast in numbers.contrasts} == {"TD3"}
 
 
 @pytest.mark.parametrize(
@@ -301,7 +366,7 @@ def test_study_f_is_one_panel_with_a_line_at_human_level():
 def test_the_legend_of_per_game_curves_stays_on_the_page(games):
     study = STUDIES["quick"].restricted(games=games)
     numbers = StudyNumbers(synthetic_results(study, level=lambda arm: 0.5), resamples=20)
-    figure = figures.draw_per_game(numbers, numbers.utds[0])
+    figure = draw_per_game(numbers, numbers.utds[0])
     figure.canvas.draw()
     (legend,) = figure.legends
     extent = legend.get_window_extent()

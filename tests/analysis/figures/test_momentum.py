@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from bnmodes.analysis.arms import momentum_of, sweeps_of
+from bnmodes.analysis.figures.figure import draw_all
 from bnmodes.analysis.figures.momentum import draw_momentum
-from bnmodes.analysis.figures.scores import draw_all
+from bnmodes.analysis.resampling import bootstrap
 from bnmodes.analysis.scores import auc, collect, final
-from bnmodes.analysis.statistics import bootstrap
-from bnmodes.analysis.study_numbers import StudyNumbers, sweeps_of
+from bnmodes.analysis.study_numbers import StudyNumbers
 from bnmodes.studies import paper
 from bnmodes.studies.quick import QUICK
 from helpers.synthetic import STUDY_A, synthetic_results
@@ -17,7 +18,7 @@ RESAMPLES = 100
 
 def level(arm):
     """Slow moments harm whoever reads them."""
-    update = arm.config("atari").protocol.predict.update
+    update = 1 - momentum_of(arm, "minatar/breakout")
     reads = arm.base in ("bn-running", "bn-bootstrap-only", "bn-act-only")
     return {"bn-act-only": 0.8}.get(arm.base, 0.5) + (np.log10(update) / 10 if reads else 0)
 
@@ -73,9 +74,9 @@ def test_arms_that_read_no_stored_moment_are_level_and_the_released_one_is_starr
 
 def test_the_quick_study_has_panels_for_each_game_and_all_its_figures():
     results = synthetic_results(QUICK, level=level)
-    drawn = draw_all(StudyNumbers(results, resamples=RESAMPLES))
-    assert list(drawn) == ["bars", "aggregates", "momentum", "curves", "per-game"]
-    assert [axes.get_title("left") for axes in drawn["momentum"].axes] == [
+    drawn = {one.name: one for one in draw_all(StudyNumbers(results, resamples=RESAMPLES))}
+    assert list(drawn) == ["bars", "momentum", "curves", "per-game", "aggregates"]
+    assert [axes.get_title("left") for axes in drawn["momentum"].figure.axes] == [
         "breakout: AUC", "breakout: Final", "space invaders: AUC", "space invaders: Final",
     ]  # fmt: skip
 
@@ -90,9 +91,9 @@ def test_more_games_than_fit_are_drawn_as_their_iqm():
 
 
 def test_a_study_with_one_momentum_has_no_such_figure():
-    assert all(len(sweep.by_momentum) == 1 for sweep in sweeps_of(STUDY_A.arms))
+    assert all(len(sweep.by_momentum) == 1 for sweep in sweeps_of(STUDY_A, STUDY_A.arms))
     drawn = draw_all(StudyNumbers(synthetic_results(STUDY_A), resamples=RESAMPLES))
-    assert "momentum" not in drawn
+    assert "momentum" not in {one.name for one in drawn}
 
 
 def test_a_game_without_any_run_of_an_arm_is_left_open():

@@ -1,18 +1,27 @@
 """Median, IQM, mean and optimality gap of every arm's final score, with intervals."""
 
+from collections.abc import Iterator
+
 from matplotlib.figure import Figure
 
-from bnmodes.analysis.figures.style import (
-    TITLE,
-    arm_style,
-    in_house_style,
-    new_figure,
-    note_missing,
-)
+from bnmodes.analysis.figures.figure import Drawing, study_figure
+from bnmodes.analysis.figures.style import TITLE, in_house_style, new_figure, note_missing
 from bnmodes.analysis.statistics import AGGREGATES
 from bnmodes.analysis.study_numbers import StudyNumbers
 
 PANELS = ("median", "IQM", "mean", "optimality gap")
+
+
+@study_figure(place=6)
+def aggregates(numbers: StudyNumbers) -> Iterator[Drawing]:
+    at_utd = f" at {name}" if (name := numbers.utd_name(numbers.utds[0])) else ""
+    study = numbers.compared.study
+    caption = (
+        f"Four aggregates of the final score{at_utd}, over {len(study.games)} games and "
+        f"{len(study.seeds)} seeds; boxes: {numbers.interval_words}. The optimality gap is how far "
+        "runs stay below 1 on average: lower is better."
+    )
+    yield Drawing("aggregates", draw_aggregates(numbers), caption)
 
 
 @in_house_style
@@ -24,9 +33,9 @@ def draw_aggregates(numbers: StudyNumbers) -> Figure:
     note_missing(figure, numbers.missing_note([utd]))
     panels = figure.subplots(1, len(PANELS), sharey=True)
     for axes, name in zip(panels, PANELS, strict=True):
-        for place, (line, arm) in enumerate(arms):
+        for place, (_, arm) in enumerate(arms):
             interval = numbers.interval(arm, "final", AGGREGATES[name])
-            colour = arm_style(line.base, line.variant).colour
+            colour = numbers.style(arm).colour
             width = interval.high - interval.low
             axes.barh(place, width, 0.6, interval.low, color=colour, alpha=0.45, linewidth=0)
             axes.vlines(interval.point, place - 0.3, place + 0.3, color="#222222", linewidth=1.6)

@@ -1,44 +1,72 @@
-"""Returns against the momentum of stored moments, for each choice of acting and bootstrapping."""
+"""Returns against the momentum of running statistics, for each way to act and bootstrap."""
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from bnmodes.analysis.arms import Sweep, reads_throughout
+from bnmodes.analysis.figures.figure import Drawing, study_figure
 from bnmodes.analysis.figures.style import (
     TITLE,
-    ArmStyle,
-    arm_style,
+    error_bars,
     game_title,
     in_house_style,
     new_figure,
     note_missing,
 )
+from bnmodes.analysis.palette import ArmStyle, styles_of
 from bnmodes.analysis.statistics import Interval
-from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers, Sweep
+from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
 from bnmodes.studies.study import Arm
 
-RELEASED_MOMENTUM = 0.99
-"""Flax's, in the released PQN, which reads running statistics everywhere but in its loss."""
+DEFAULT_MOMENTUM = 0.99
+"""Flax's own, which released agents often keep."""
 _ROWS = 3
 """Most games that get panels of their own; more are drawn as their IQM."""
 
 
+@study_figure(place=3)
+def momentum(numbers: StudyNumbers) -> Iterator[Drawing]:
+    if not any(len(sweep.by_momentum) > 1 for sweep in numbers.sweeps):
+        return
+    spread = (
+        f"the IQM over games with {numbers.interval_words}"
+        if _places(numbers) == [None]
+        else "raw, mean ± standard error over seeds"
+    )
+    caption = (
+        f"Returns ({spread}) against the Flax momentum with which the loss forward writes the "
+        "running statistics. A level line belongs to an arm that never reads them when it acts or "
+        "bootstraps; a star marks running statistics throughout at Flax's default momentum, 0.99."
+    )
+    yield Drawing("momentum", draw_momentum(numbers), caption)
+
+
+def _places(numbers: StudyNumbers) -> list[int | None]:
+    """The games that get panels; None is their IQM."""
+    games = numbers.raw(numbers.arms[0]).games
+    return list(range(len(games))) if len(games) <= _ROWS else [None]
+
+
 @in_house_style
 def draw_momentum(numbers: StudyNumbers) -> Figure:
-    """A row of panels per game; a level line is an arm that reads no stored moment."""
+    """A row of panels per game; a level line is an arm that reads no running statistics."""
     games = numbers.raw(numbers.arms[0]).games
-    places = list(range(len(games))) if len(games) <= _ROWS else [None]
+    places = _places(numbers)
+    styles = styles_of([sweep.base for sweep in numbers.sweeps])
+    lines = list(zip(numbers.sweeps, styles, strict=True))
     momenta = sorted({m for sweep in numbers.sweeps for m in sweep.by_momentum if m is not None})
     figure = new_figure(10.0, 0.9 + 2.7 * len(places))
     note_missing(figure, numbers.missing_note(numbers.utds, compares_games=places == [None]))
     grid = figure.subplots(len(places), len(MEASURES), squeeze=False)
     for game, row in zip(places, grid, strict=True):
         for axes, measure in zip(row, MEASURES, strict=True):
-            for sweep in numbers.sweeps:
-                _draw_sweep(axes, numbers, sweep, measure, game, momenta)
+            for sweep, style in lines:
+                _draw_sweep(axes, numbers, sweep, style, measure, game, momenta)
             name = f"IQM of {len(games)} games" if game is None else game_title(games[game])
             axes.set_title(f"{name}: {MEASURE_NAMES[measure]}", **TITLE)
             axes.set_xticks(range(len(momenta)), [f"{momentum:g}" for momentum in momenta])
@@ -46,16 +74,16 @@ def draw_momentum(numbers: StudyNumbers) -> Figure:
             axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
             axes.set_ylabel(numbers.unit if game is None else "return (raw)")
     for axes in grid[-1]:
-        axes.set_xlabel("Flax momentum of the stored moments (1 − α)")
+        axes.set_xlabel("Flax momentum of the running statistics (1 − α)")
     spread = "95% intervals" if places == [None] else "mean ± standard error"
     figure.legend(
         handles=[
-            Line2D([], [], **_style(sweep).line, **_points(sweep), linewidth=1.8)
-            for sweep in numbers.sweeps
+            Line2D([], [], **style.line, **_points(sweep, style), linewidth=1.8)
+            for sweep, style in lines
         ],
         labels=[sweep.label for sweep in numbers.sweeps],
         loc="outside right upper",
-        title=f"{spread}\nlevel: reads no stored moment\n★ as released",
+        title=f"{spread}\nlevel: reads no running statistics\n★ Flax's default momentum",
         alignment="left",
         frameon=False,
         handlelength=3,
@@ -67,11 +95,11 @@ def _draw_sweep(
     axes: Axes,
     numbers: StudyNumbers,
     sweep: Sweep,
+    style: ArmStyle,
     measure: str,
     game: int | None,
     momenta: list[float],
 ) -> None:
-    style = _style(sweep)
     if None in sweep.by_momentum:
         level = _interval(numbers, sweep.by_momentum[None], measure, game)
         axes.axhspan(level.low, level.high, color=style.colour, alpha=0.12, linewidth=0)
@@ -81,11 +109,11 @@ def _draw_sweep(
     places = [momenta.index(momentum) for momentum in there]
     found = [_interval(numbers, sweep.by_momentum[m], measure, game) for m in there]
     points = [one.point for one in found]
-    bars = [[one.point - one.low for one in found], [one.high - one.point for one in found]]
     look = style.line | style.points | {"linewidth": 1.8, "markersize": 5}
-    axes.errorbar(places, points, bars, **look, capsize=3, elinewidth=1.1)
-    if sweep.agent == "pqn" and sweep.base == "bn-running" and RELEASED_MOMENTUM in there:
-        place = there.index(RELEASED_MOMENTUM)
+    axes.errorbar(places, points, error_bars(found), **look, capsize=3, elinewidth=1.1)
+    throughout = reads_throughout(next(iter(sweep.by_momentum.values())), numbers.results.study)
+    if throughout and DEFAULT_MOMENTUM in there:
+        place = there.index(DEFAULT_MOMENTUM)
         star = {"marker": "*", "markersize": 15, "markeredgecolor": "white", "zorder": 5}
         axes.plot(places[place], points[place], color=style.colour, **star)
 
@@ -103,9 +131,5 @@ def _interval(numbers: StudyNumbers, arm: Arm, measure: str, game: int | None) -
     return Interval(mean, mean - error, mean + error)
 
 
-def _style(sweep: Sweep) -> ArmStyle:
-    return arm_style(sweep.base, sweep.variant)
-
-
-def _points(sweep: Sweep) -> dict:
-    return {} if None in sweep.by_momentum else _style(sweep).points
+def _points(sweep: Sweep, style: ArmStyle) -> dict:
+    return {} if None in sweep.by_momentum else style.points

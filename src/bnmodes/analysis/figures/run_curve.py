@@ -1,19 +1,36 @@
-"""The learning curve of single runs, finished or not."""
+"""The learning curves of single runs, finished or not."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 
-from bnmodes.analysis.figures.style import TITLE, arm_style, in_house_style, new_figure
+from bnmodes.analysis.figures.style import (
+    DPI,
+    TITLE,
+    in_house_style,
+    label_line_ends,
+    new_figure,
+)
+from bnmodes.analysis.figures.time_axis import thousands
+from bnmodes.analysis.palette import ArmStyle, styles_of
 from bnmodes.errors import UsageError
 from bnmodes.runs.folder import RunFolder
+from bnmodes.runs.spec import RunSpec
+
+_DETAILED = 3
+"""Most runs that are drawn with single games and training returns; of more, only the curves."""
+_MANY = 12
+"""Most runs that have a label each: more would not be legible."""
+Points = list[tuple[int, float]]
 
 
 @in_house_style
 def learning_curve(runs: list[RunFolder], path: Path) -> None:
-    """Evaluation: a dot for each game and a line for their mean; faint: games while training.
+    """A curve for each run: evaluations, or greedy test games where they come more often.
 
-    Greedy test games, where an agent has them, are a line too: they come more often.
+    Of few runs also a dot for each evaluation game and, faint, the games while training.
     """
     if path.suffix not in (".png", ".pdf", ".svg"):
         raise UsageError(f"{path} must end in .png, .pdf or .svg.")
@@ -21,60 +38,63 @@ def learning_curve(runs: list[RunFolder], path: Path) -> None:
         raise UsageError("no run was given: name at least one folder.")
     if not path.parent.is_dir():
         raise UsageError(f"{path.parent} is no folder: make it first.")
-    figure = new_figure(7.5, 4.2)
+    specs = [run.spec() for run in runs]
+    styles = styles_of([spec.arm.removesuffix("-changed") for spec in specs])
+    figure = new_figure(8.0, max(4.2, 1.4 + 0.22 * len(runs)))
     axes = figure.subplots()
-    for run in runs:
-        _draw_run(axes, run, name=run.path.name if len(runs) > 1 else "")
-    games = sorted({run.spec().env for run in runs})
-    agents = sorted({run.spec().agent.upper() for run in runs})
+    labels = _labels(specs, [run.path.name for run in runs])
+    for run, style, label in zip(runs, styles, labels, strict=True):
+        _draw_run(axes, run, style, label, is_detailed=len(runs) <= _DETAILED)
+    games = sorted({spec.env for spec in specs})
+    agents = sorted({spec.agent.upper() for spec in specs})
     axes.set_title(f"{', '.join(agents)} on {', '.join(games)}", **TITLE)
     axes.set(xlabel="decisions", ylabel="return of a game (raw)")
-    axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:,g}k" if x else "0")
+    axes.xaxis.set_major_formatter(thousands)
     axes.margins(x=0)
+    axes.set_xlim(left=0)
     axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
-    figure.savefig(path, dpi=150)
+    if len(runs) <= _MANY:
+        label_line_ends([axes], fontsize=8.5)
+    else:
+        figure.legend(loc="outside right upper", frameon=False, ncols=1 + len(runs) // 25)
+    figure.savefig(path, dpi=DPI)
 
 
-def _draw_run(axes: Axes, run: RunFolder, name: str) -> None:
-    spec, rows = run.spec(), run.metrics()
-    style = arm_style(spec.arm.removesuffix("-changed"))
-    training = [
-        (r["decision"], r["return"]) for r in rows if r["kind"] == "train" and "return" in r
+def _labels(specs: Sequence[RunSpec], names: Sequence[str]) -> list[str]:
+    """The arm and what else differs between the runs; a folder's name only where nothing does."""
+    fields = {
+        "agent": [spec.agent for spec in specs],
+        "game": [spec.env.split("/")[-1] for spec in specs],
+        "seed": [f"seed {spec.seed}" for spec in specs],
+    }
+    shown = [values for name, values in fields.items() if name == "seed" or len(set(values)) > 1]
+    labels = [
+        ", ".join([spec.arm, *rest])
+        for spec, rest in zip(specs, zip(*shown, strict=True), strict=True)
     ]
-    evaluation = [(r["decision"], r["return"]) for r in rows if r["kind"] == "evaluation"]
-    tests = [(r["decision"], r["return"]) for r in rows if r["kind"] == "test" and "return" in r]
+    return [
+        f"{label} ({name})" if labels.count(label) > 1 else label
+        for label, name in zip(labels, names, strict=True)
+    ]
+
+
+def _draw_run(axes: Axes, run: RunFolder, style: ArmStyle, label: str, is_detailed: bool) -> None:
+    rows = run.metrics()
+    training, tests = _returns(rows, "train"), _returns(rows, "test")
+    evaluation = _returns(rows, "evaluation")
     dots = [(r["decision"], x) for r in rows if r["kind"] == "evaluation" for x in r["returns"]]
-    if not training and not evaluation:
+    if not training and not evaluation and not tests:
         raise UsageError(f"{run.path} has no metrics yet: let it train for a while.")
-    if training:
+    curve = tests if len(tests) > len(evaluation) else evaluation or training
+    if is_detailed and training and curve is not training:
         axes.plot(*zip(*training, strict=True), color=style.colour, alpha=0.35, linewidth=0.8)
-    if tests:
-        axes.plot(*zip(*tests, strict=True), **style.line, linewidth=1.5)
-    if evaluation:
-        axes.scatter(
-            *zip(*dots, strict=True),
-            color=style.colour,
-            alpha=0.35,
-            s=9,
-            linewidths=0,
-            clip_on=False,
-        )
-        axes.plot(
-            *zip(*evaluation, strict=True),
-            **style.line,
-            linewidth=2,
-            marker="o",
-            markersize=4,
-            clip_on=False,
-        )
-    named, source = (evaluation, "evaluation") if evaluation else (training, "training")
-    axes.annotate(
-        "\n".join(filter(None, (name, spec.arm, f"seed {spec.seed}", f"({source})"))),
-        named[-1],
-        xytext=(8, 0),
-        textcoords="offset points",
-        color=style.colour,
-        fontsize=9,
-        verticalalignment="center",
-        annotation_clip=False,
-    )
+    if is_detailed and dots:
+        look = {"alpha": 0.35, "s": 9, "linewidths": 0, "clip_on": False}
+        axes.scatter(*zip(*dots, strict=True), color=style.colour, **look)
+    marker = "o" if len(curve) <= 40 and curve is evaluation else None
+    look = style.line | {"linewidth": 1.8, "marker": marker, "markersize": 4, "clip_on": False}
+    axes.plot(*zip(*curve, strict=True), **look, label=label)
+
+
+def _returns(rows: list[dict[str, Any]], kind: str) -> Points:
+    return [(r["decision"], r["return"]) for r in rows if r["kind"] == kind and "return" in r]

@@ -1,46 +1,23 @@
-"""How every figure looks: colours, direct labels, the note of missing runs, the written files."""
+"""How every figure looks: direct labels, the note of missing runs, the written files."""
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Literal
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from PIL import Image
 
-# One colour per normaliser everywhere, from Okabe and Ito's palette; a projection is dashed.
-COLOURS = {
-    "none": "#555555",
-    "ln": "#009E73",
-    "bn-running": "#D55E00",
-    "bn-tracked": "#E69F00",
-    "bn-bootstrap-only": "#CC79A7",
-    "bn-act-only": "#56B4E9",
-    "bn-batch": "#0072B2",
-}
-_MARKERS = {
-    "none": "s",
-    "ln": "^",
-    "bn-running": "v",
-    "bn-tracked": "D",
-    "bn-bootstrap-only": "<",
-    "bn-act-only": ">",
-    "bn-batch": "o",
-}
-# Arms that share a colour in one picture, such as three tracking weights, differ in their dashes.
-_DASHES = ("-", (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)))
-_PROJECTED = {"ln-wn": "ln", "bn-wn": "bn-batch"}
-# XQC's critics: which rows they see together, and whether there is a target network.
-COLOURS |= {
-    "bn-joined": "#0072B2",
-    "bn-separate": "#E69F00",
-    "crossq": "#56B4E9",
-    "crossq-renorm": "#CC79A7",
-}
-_MARKERS |= {"bn-joined": "o", "bn-separate": "D", "crossq": "P", "crossq-renorm": "X"}
+from bnmodes.analysis.statistics import Interval
+from bnmodes.analysis.study_numbers import StudyNumbers
 
-FORMATS = ("png", "pdf", "svg")
+Format = Literal["png", "pdf", "svg"]
+FORMATS: tuple[Format, ...] = ("png", "pdf", "svg")
+DPI = 150
 TITLE = {"loc": "left", "fontsize": 10, "fontweight": "bold"}
 _LOOK = {
     "font.size": 9,
@@ -60,38 +37,38 @@ _LOOK = {
 in_house_style = matplotlib.rc_context(_LOOK)
 
 
-@dataclass(frozen=True)
-class ArmStyle:
-    colour: str
-    dashes: str | tuple
-    marker: str
-    projected: bool
-
-    @property
-    def line(self) -> dict:
-        return {"color": self.colour, "linestyle": self.dashes}
-
-    @property
-    def points(self) -> dict:
-        """A projection's markers are hollow."""
-        return {"marker": self.marker, "markerfacecolor": "white" if self.projected else None}
-
-
-def arm_style(base: str, variant: int = 0) -> ArmStyle:
-    """The style of an agent's arm; `variant` tells apart arms that start from the same one."""
-    normaliser = _PROJECTED.get(base, base)
-    projected = base in _PROJECTED
-    dashes = "--" if projected and not variant else _DASHES[variant % len(_DASHES)]
-    return ArmStyle(COLOURS[normaliser], dashes, _MARKERS[normaliser], projected)
-
-
 def game_title(game: str) -> str:
     return game.split("/")[-1].replace("_", " ")
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """Not known to pyplot, so nothing has to be closed."""
-    return Figure(figsize=(width, height), layout="constrained", facecolor="white")
+def new_figure(width: float, height: float, layout: str | None = "constrained") -> Figure:
+    """Of a size in inches. Not known to pyplot, so nothing has to be closed."""
+    return Figure(figsize=(width, height), layout=layout, facecolor="white")
+
+
+def error_bars(intervals: Sequence[Interval]) -> list[list[float]]:
+    """How far bars reach below and above their points; a bound on the wrong side is not drawn."""
+    below = [max(0.0, interval.point - interval.low) for interval in intervals]
+    return [below, [max(0.0, interval.high - interval.point) for interval in intervals]]
+
+
+def mark_reference(draw_line, numbers: StudyNumbers, measure: str) -> None:
+    """A dotted line at 100%, where scores are percentages."""
+    if numbers.reference_point(measure) is not None:
+        draw_line(100, color="#222222", linewidth=0.9, linestyle=":", zorder=0.5)
+
+
+def label_lowest(panels: Sequence[Axes], columns: int, text: str, **options) -> None:
+    """The lowest panel of each column, also above a place that stays empty."""
+    for axes in panels[-columns:]:
+        axes.set_xlabel(text, **options)
+
+
+def plain_log_ticks(axes: Axes) -> None:
+    """Ticks of a logarithmic vertical axis as plain numbers, at 1, 2 and 5 of each decade."""
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=8))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 @dataclass(frozen=True)
@@ -102,15 +79,26 @@ class EndLabel:
     colour: str
 
 
-def label_ends(axes: Axes, labels: Sequence[EndLabel], fontsize: float = 8.0) -> None:
-    """Names at the line ends instead of a legend, moved apart where they would overlap.
+def label_line_ends(panels: Sequence[Axes], fontsize: float = 8.0) -> None:
+    """Names at the ends of the labelled lines, instead of a legend.
 
-    Call it last: the heights are those of the figure's layout at this moment.
+    Call it last: the figure is laid out, once for all panels, to know the lines' heights.
     """
+    panels[0].figure.draw_without_rendering()
+    for axes in panels:
+        ends = [
+            EndLabel(float(x[-1]), float(y[-1]), one.get_label(), one.get_color())
+            for one, (x, y) in ((line, line.get_data()) for line in axes.lines)
+            if not one.get_label().startswith("_")
+        ]
+        _label_ends(axes, ends, fontsize)
+
+
+def _label_ends(axes: Axes, labels: Sequence[EndLabel], fontsize: float) -> None:
+    """Moved apart where they would overlap."""
     labels = sorted((one for one in labels if np.isfinite(one.y)), key=lambda one: one.y)
     if not labels:
         return
-    axes.figure.draw_without_rendering()
     to_pixels, pixels_per_point = axes.transData, axes.figure.dpi / 72
     ends = np.array([to_pixels.transform((one.x, one.y)) for one in labels])  # [labels, 2]
     heights = spread(ends[:, 1], 1.2 * fontsize * pixels_per_point)
@@ -158,7 +146,8 @@ def note_missing(figure: Figure, note: str) -> None:
     if not note:
         return
     room = 0.2 / figure.get_figheight()
-    figure.get_layout_engine().set(rect=(0, room, 1, 1 - room))
+    if engine := figure.get_layout_engine():
+        engine.set(rect=(0, room, 1, 1 - room))
     figure.text(
         0.995,
         0.04 / figure.get_figheight(),
@@ -173,12 +162,21 @@ def note_missing(figure: Figure, note: str) -> None:
     )
 
 
-def save(figure: Figure, stem: Path) -> list[Path]:
-    """`stem`.png, .pdf and .svg. The same figure gives the same bytes: no dates are written."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = [stem.parent / f"{stem.name}.{ending}" for ending in FORMATS]
+def render(figure: Figure, formats: Sequence[Format]) -> dict[Format, bytes]:
+    """The figure in each format, laid out once. The same figure gives the same bytes: no dates.
+
+    A PNG has a palette of 256 colours, a third of the size: figures have few.
+    """
     undated = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
+    rendered: dict[Format, bytes] = {}
     with matplotlib.rc_context({"svg.hashsalt": "bnmodes", "pdf.fonttype": 42}):
-        for path, ending in zip(paths, FORMATS, strict=True):
-            figure.savefig(path, dpi=150, metadata=undated[ending])
-    return paths
+        for ending in formats:
+            written = io.BytesIO()
+            figure.savefig(written, format=ending, dpi=DPI, metadata=undated[ending])
+            figure.set_layout_engine("none")  # it has its layout from now on
+            if ending == "png":
+                small = io.BytesIO()
+                Image.open(written).convert("RGB").quantize(256).save(small, "png")
+                written = small
+            rendered[ending] = written.getvalue()
+    return rendered

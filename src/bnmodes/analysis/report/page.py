@@ -1,13 +1,10 @@
-"""Pieces of a self-contained HTML page: no script, no font, no file beside it."""
+"""Pieces of a self-contained HTML page: no script, no font, no file beside it is needed."""
 
 import base64
-import io
 from collections.abc import Iterable, Sequence
 from html import escape
 
 import numpy as np
-from matplotlib.figure import Figure
-from PIL import Image
 
 from bnmodes.analysis.statistics import Interval
 
@@ -29,6 +26,7 @@ a { color: var(--accent); text-underline-offset: .15em; }
 nav { font-size: .9rem; color: var(--soft); margin: 1rem 0; }
 nav a { margin-right: 1rem; white-space: nowrap; display: inline-block; }
 .question { font-size: 1.15rem; color: var(--soft); }
+.headline { font-size: 1.15rem; font-weight: 600; }
 .note { font-size: .9rem; color: var(--soft); }
 .warn { color: var(--warn); font-weight: 600; }
 dl.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(12.5rem, 1fr)); gap: .6rem;
@@ -50,12 +48,17 @@ tfoot td, tfoot th { border-bottom: 0; color: var(--soft); }
 .dot { display: inline-block; width: .65em; height: .65em; border-radius: 50%;
   margin-right: .45em; }
 figure { margin: 1.4rem 0 2.2rem; }
-figure .wide { background: #fff; border: 1px solid var(--rule); border-radius: .5rem;
-  padding: .6rem; margin: 0; }
+figure .sheet { display: block; background: #fff; border: 1px solid var(--rule);
+  border-radius: .5rem; padding: .6rem; }
 figure img { display: block; width: 100%; height: auto; margin: 0 auto; }
 figcaption { font-size: .9rem; color: var(--soft); margin-top: .5rem; max-width: 46rem; }
 details { margin: .5rem 0; } summary { cursor: pointer; font-weight: 600; }
 code { font-size: .88em; }
+th a { color: inherit; text-decoration-color: var(--rule); }
+dl.words dt { font-weight: 600; margin-top: .6rem; } dl.words dd { margin: 0; max-width: 46rem; }
+svg.dots { width: 100%; max-width: 44rem; height: auto; display: block; font-size: 12px; }
+svg.dots text { fill: var(--ink); } svg.dots .axis { stroke: var(--rule); }
+svg.dots a:hover circle, svg.dots a:focus circle { stroke: var(--ink); stroke-width: 2; }
 """
 
 
@@ -118,9 +121,10 @@ def table(
     )
 
 
-def row_name(text: str, colour: str = "") -> str:
+def row_name(text: str, colour: str = "", link: str = "") -> str:
     dot = f'<span class="dot" style="background:{colour}"></span>' if colour else ""
-    return f'<th scope="row">{dot}{escape(text)}</th>'
+    shown = f'<a href="{escape(link)}">{escape(text)}</a>' if link else escape(text)
+    return f'<th scope="row">{dot}{shown}</th>'
 
 
 def text_cell(text: str) -> str:
@@ -152,18 +156,26 @@ def number(value: float) -> str:
     return f"{value:,.{digits}f}".replace("-", "−")
 
 
-def picture(figure: Figure, name: str, caption: str) -> str:
-    """A broad figure keeps a width at which it can be read, and scrolls on a phone."""
-    drawn, small = io.BytesIO(), io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=150)
-    # A palette of 256 colours is a third of the size, and the figures have few.
-    Image.open(drawn).convert("RGB").quantize(256).save(small, "png", optimize=True)
-    data = base64.b64encode(small.getvalue()).decode()
-    inches = figure.get_figwidth()
-    least = min(1000, round(62 * inches))
-    most = round(110 * inches)
+def picture(
+    name: str, png: bytes, inches: float, caption: str, link: str, narrow: bytes | None = None
+) -> str:
+    """It fits any screen; a tap opens the file itself, which can be enlarged."""
+    source = f'<source media="(max-width: 600px)" srcset="{_data(narrow)}">' if narrow else ""
+    image = (
+        f'<img alt="{escape(caption)}" style="max-width:{round(110 * inches)}px" '
+        f'src="{_data(png)}">'
+    )
     return (
-        f'<figure id="{escape(name)}"><div class="wide"><img alt="{escape(caption)}" '
-        f'style="min-width:{least}px;max-width:{most}px" src="data:image/png;base64,{data}"></div>'
+        f'<figure id="{escape(name)}"><a class="sheet" href="{escape(link)}" '
+        f'title="open the picture alone"><picture>{source}{image}</picture></a>'
         f"<figcaption>{escape(caption)}</figcaption></figure>"
     )
+
+
+def _data(png: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
+
+
+def definitions(words: dict[str, str]) -> str:
+    items = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in words.items())
+    return f'<dl class="words">{items}</dl>'

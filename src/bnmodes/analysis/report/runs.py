@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from html import escape
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-from bnmodes.agents.catalogue import Config
-from bnmodes.analysis.figures.style import arm_style
 from bnmodes.analysis.report.page import folded, paragraph, row_name, section, table, text_cell
+from bnmodes.analysis.study_numbers import StudyNumbers
 from bnmodes.networks.actor_critic import LAYERS
 from bnmodes.networks.value import Conv
 from bnmodes.protocol import as_table
@@ -19,17 +19,22 @@ from bnmodes.studies.results import StudyResults, run_path
 from bnmodes.studies.study import Arm, StudyRun
 
 
-def arm_name(arm: Arm) -> str:
-    """The first cell of an arm's row, with the arm's colour."""
-    return row_name(arm.name, arm_style(arm.base).colour)
+def arm_name(numbers: StudyNumbers, arm: Arm) -> str:
+    """The first cell of an arm's row, with the arm's colour and a link to its protocol."""
+    return row_name(arm.name, numbers.style(arm).colour, f"#{_anchor(arm.name)}")
 
 
-def _configs(results: StudyResults) -> dict[str, Config]:
+def _anchor(arm: str) -> str:
+    return "arm-" + "".join(letter if letter.isalnum() else "-" for letter in arm)
+
+
+def _configs(results: StudyResults) -> dict[str, Any]:
     """A run's folder is named by the hash of its specification, so this is what ran in it."""
     return {run.arm: run.spec.settings for run in reversed(results.study.runs)}
 
 
 def protocols_section(results: StudyResults) -> str:
+    """A table for the arms whose forwards are declared alike."""
     alike: dict[str, list[str]] = {}
     configs = _configs(results)
     for arm in results.study.arms:
@@ -51,7 +56,8 @@ def protocols_section(results: StudyResults) -> str:
             for role, forward in declared.items()
         ]
         header = ["role", "parameters", "rows", "statistics", "discarded pass first", "writes"]
-        content.append(f"<h3>{escape(', '.join(names))}</h3>")
+        anchored = [f'<span id="{_anchor(name)}">{escape(name)}</span>' for name in names]
+        content.append(f"<h3>{', '.join(anchored)}</h3>")
         content.append(table(header, rows))
     notes = {note: None for config in configs.values() for note in config.notes()}
     content += [paragraph(note, "note") for note in notes]
@@ -62,7 +68,8 @@ def _weight(alpha: float | None) -> str:
     return "nothing" if alpha is None else f"α {alpha:g} (Flax {1 - alpha:g})"
 
 
-def settings_section(results: StudyResults) -> str:
+def settings_section(numbers: StudyNumbers) -> str:
+    results = numbers.results
     flat = {name: _flat_config(config) for name, config in _configs(results).items()}
     arms = [flat[arm.name] for arm in results.study.arms]
     keys = list(dict.fromkeys(key for of_arm in arms for key in of_arm))
@@ -76,29 +83,29 @@ def settings_section(results: StudyResults) -> str:
         ),
     ]
     if differing:
-        content.append(_differing_settings(results.study.arms, arms, differing))
+        content.append(_differing_settings(numbers, arms, differing))
     if versions := _versions(results):
         content.append(paragraph(f"Ran with {versions}.", "note"))
     return section("settings", "Hyperparameters", *content)
 
 
 def _differing_settings(
-    arms: Sequence[Arm], settings: Sequence[dict[str, str]], keys: Sequence[str]
+    numbers: StudyNumbers, settings: Sequence[dict[str, str]], keys: Sequence[str]
 ) -> str:
     """The longer side goes down the page; a setting that an arm does not have is left empty."""
-    title = "differs between arms"
+    arms, title = numbers.results.study.arms, "differs between arms"
     cells = [
         [_setting_cell(key, arm.name, of_arm.get(key, "")) for key in keys]
         for arm, of_arm in zip(arms, settings, strict=True)
     ]
     if len(keys) <= len(arms):
-        rows = [[arm_name(arm), *row] for arm, row in zip(arms, cells, strict=True)]
+        rows = [[arm_name(numbers, arm), *row] for arm, row in zip(arms, cells, strict=True)]
         return table([title, *keys], rows)
     columns = zip(keys, zip(*cells, strict=True), strict=True)
     return table([title, *(arm.name for arm in arms)], [[row_name(k), *col] for k, col in columns])
 
 
-def _flat_config(config: Config) -> dict[str, str]:
+def _flat_config(config: Any) -> dict[str, str]:
     flat = {"hidden layers": " – ".join(map(_layer, LAYERS[config.torso]))}
     for name, value in asdict(config).items():
         if name == "protocol":  # has its own section
@@ -161,7 +168,12 @@ def runs_section(results: StudyResults, path: Path) -> str:
     return section("runs", "Runs", *content)
 
 
+def run_link(root: Path, run: StudyRun, page_path: Path) -> str:
+    """The run's folder, relative to the page."""
+    return quote(Path(os.path.relpath(run_path(root, run), page_path.parent)).as_posix())
+
+
 def _links(root: Path, run: StudyRun, page_path: Path) -> str:
-    folder = quote(Path(os.path.relpath(run_path(root, run), page_path.parent)).as_posix())
+    folder = run_link(root, run, page_path)
     name = run.spec.content_hash
     return f'<td><a href="{folder}/">{name}</a> · <a href="{folder}/metrics.jsonl">metrics</a></td>'

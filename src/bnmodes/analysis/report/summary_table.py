@@ -12,8 +12,9 @@ _GAMES = 3
 
 
 def summary_table(numbers: StudyNumbers) -> Table:
+    """Mean returns on few games; the IQM of each measure with its interval."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.caption = "Mean returns; IQMs with 95% intervals from resampled seeds."
+    table.caption = f"Mean returns; IQMs with {numbers.interval_words}."
     table.caption_justify = "left"
     table.add_column("arm", no_wrap=True)
     games = numbers.raw(numbers.arms[0]).games
@@ -21,19 +22,15 @@ def summary_table(numbers: StudyNumbers) -> Table:
         title = f"{game_title(game)}\n{' / '.join(MEASURES)}"
         table.add_column(title, justify="right", no_wrap=True)
     for measure, name in MEASURE_NAMES.items():
-        table.add_column(f"{name} IQM\n{_unit(numbers, measure)}", justify="right", no_wrap=True)
+        table.add_column(
+            f"{name} IQM\n{numbers.relative_unit(measure)}", justify="right", no_wrap=True
+        )
     for arm in numbers.arms:
         means = np.array([np.nanmean(of(numbers.raw(arm)), axis=-1) for of in MEASURES.values()])
         returns = [" / ".join(f"{mean:.1f}" for mean in of_game) for of_game in means.T]
         scores = [_written(numbers.relative(arm, measure)) for measure in MEASURES]
         table.add_row(arm.name, *(returns if len(games) <= _GAMES else ()), *scores)
     return table
-
-
-def _unit(numbers: StudyNumbers, measure: str) -> str:
-    if numbers.reference_point(measure) is None:
-        return numbers.unit
-    return f"% of {numbers.reference.name}"
 
 
 def _written(interval: Interval) -> str:

@@ -1,0 +1,76 @@
+"""AUC and final IQM of every arm as bars."""
+
+from collections.abc import Iterator
+
+from matplotlib.figure import Figure
+
+from bnmodes.analysis.figures.figure import Drawing, study_figure
+from bnmodes.analysis.figures.style import (
+    TITLE,
+    error_bars,
+    in_house_style,
+    mark_reference,
+    new_figure,
+    note_missing,
+)
+from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
+
+
+@study_figure(place=1)
+def bars(numbers: StudyNumbers) -> Iterator[Drawing]:
+    at_utd = f" at {name}" if (name := numbers.utd_name(numbers.utds[0])) else ""
+    dotted = "; dotted: the point estimate of " if numbers.reference_point("auc") else ""
+    study = numbers.compared.study
+    caption = (
+        f"AUC and final IQM{at_utd}, over {len(study.games)} games and {len(study.seeds)} seeds. "
+        f"Bars with {numbers.interval_words}{dotted}{study.reference if dotted else ''}."
+    )
+    narrow = draw_bars(numbers, stacked=True)
+    yield Drawing("bars", draw_bars(numbers), caption, narrow)
+
+
+@in_house_style
+def draw_bars(numbers: StudyNumbers, *, stacked: bool = False) -> Figure:
+    """A row per arm at the smallest UTD; a panel per measure, side by side or one above another."""
+    utd = numbers.utds[0]
+    arms = numbers.arms_at(utd)
+    at_utd = f" at {name}" if (name := numbers.utd_name(utd)) else ""
+    height = 1.15 + 0.36 * len(arms)
+    figure = new_figure(4.6, 2 * height) if stacked else new_figure(9.0, height)
+    note_missing(figure, numbers.missing_note([utd]))
+    panels = list(figure.subplots(*((2, 1) if stacked else (1, 2)), sharey=True))
+    for axes, measure in zip(panels, MEASURES, strict=True):
+        intervals = [numbers.relative(arm, measure) for _, arm in arms]
+        for place, ((_, arm), interval) in enumerate(zip(arms, intervals, strict=True)):
+            style = numbers.style(arm)
+            axes.barh(
+                place,
+                interval.point,
+                height=0.68,
+                color=style.colour,
+                alpha=0.55 if style.projected else 0.85,
+                hatch="///" if style.projected else None,
+                edgecolor="white",
+                linewidth=0,
+                xerr=error_bars([interval]),
+                error_kw={"ecolor": "#222222", "elinewidth": 1.2, "capsize": 3},
+            )
+            axes.annotate(
+                f"{interval.point:.0f}" if abs(interval.point) >= 10 else f"{interval.point:.2g}",
+                (max(interval.high, interval.point, 0), place),
+                xytext=(6, 0),
+                textcoords="offset points",
+                verticalalignment="center",
+                fontsize=8.5,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+            )
+        mark_reference(axes.axvline, numbers, measure)
+        axes.set_title(f"{MEASURE_NAMES[measure]} IQM{at_utd}", **TITLE)
+        axes.set_xlabel(numbers.relative_unit(measure))
+        axes.set_yticks(range(len(arms)), [line.label for line, _ in arms])
+        axes.tick_params(axis="y", length=0)
+        axes.margins(x=0.1)
+        if min(interval.low for interval in intervals) >= 0:
+            axes.set_xlim(left=0)
+    panels[0].set_ylim(len(arms) - 0.5, -0.5)  # the first arm on top
+    return figure

@@ -1,0 +1,185 @@
+"""The parts of a report that hold numbers: contrasts, aggregates, games, completeness."""
+
+import numpy as np
+
+from bnmodes.analysis.findings import headline, summary
+from bnmodes.analysis.report.page import (
+    bullets,
+    folded,
+    interval_cell,
+    number_cell,
+    paragraph,
+    row_name,
+    section,
+    table,
+    text_cell,
+)
+from bnmodes.analysis.report.runs import arm_name
+from bnmodes.analysis.statistics import AGGREGATES, compare
+from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers, missing_text
+from bnmodes.studies.study import Arm, Study
+
+
+def headline_paragraph(numbers: StudyNumbers) -> str:
+    return paragraph(headline(numbers), "headline")
+
+
+def summary_section(numbers: StudyNumbers) -> str:
+    box = f'<div class="summary">{bullets(summary(numbers))}</div>'
+    note = numbers.missing_note({utd for utd in numbers.utds})
+    warning = [paragraph(f"{note}.", "warn")] if note else []
+    return section("summary", "What the data show", *warning, box)
+
+
+def contrasts_section(numbers: StudyNumbers) -> str:
+    found = numbers.contrasts
+    if not found:
+        return section("contrasts", "Contrasts", paragraph("There is no arm to compare with."))
+    pairs = len(found) // len(MEASURES)
+    content = [
+        paragraph(
+            f"An arm minus another: difference of the IQMs ({numbers.unit}) with the same "
+            "resampled seeds in both, and the probability that a run of the arm beats a run of the "
+            f"other on the same game; {numbers.interval_words}. The verdict is that of a "
+            "permutation test within games; p is corrected for the measures and, by Holm, for "
+            f"{pairs} pair{'s' * (pairs > 1)}, and an arm is above or below another where it is at "
+            "most 0.05.",
+            "note",
+        )
+    ]
+    for measure in MEASURES:
+        rows = [
+            [
+                arm_name(numbers, one.arm),
+                text_cell(one.other.name),
+                interval_cell(f"{measure}|difference|{one.arm.name}", one.difference),
+                interval_cell(f"{measure}|improvement|{one.arm.name}", one.improvement),
+                text_cell(f"{one.games_ahead} of {one.games}"),
+                number_cell(f"{measure}|p|{one.arm.name}", one.p),
+                text_cell(one.verdict),
+            ]
+            for one in found
+            if one.measure == measure
+        ]
+        header = ["arm", "minus", "IQM difference", "probability of improvement"]
+        header += ["games ahead", "p", "verdict"]
+        content += [f"<h3>{MEASURE_NAMES[measure]}</h3>", table(header, rows)]
+    return section("contrasts", "Contrasts", *content)
+
+
+def aggregates_section(numbers: StudyNumbers) -> str:
+    study = numbers.compared.study
+    content = [
+        paragraph(
+            f"{_unit(numbers)} In brackets: {numbers.interval_words}, "
+            f"{numbers.resamples:,} resamples. AUC is the mean over a run's equally spaced points, "
+            f"final is {_final(study)}. The optimality gap is how far runs stay below 1 on "
+            "average: lower is better.",
+            "note",
+        )
+    ]
+    for measure in MEASURES:
+        whole = numbers.reference_point(measure)
+        percent = [f"IQM, % of {numbers.reference.name}"] if whole is not None else []
+        rows = []
+        for arm in numbers.arms:
+            cells = [
+                interval_cell(f"{measure}|{name}|{arm.name}", numbers.interval(arm, measure, of))
+                for name, of in AGGREGATES.items()
+            ]
+            if whole is not None:
+                relative = numbers.relative(arm, measure)
+                cells.insert(1, interval_cell(f"{measure}|percent|{arm.name}", relative, "%"))
+            rows.append([arm_name(numbers, arm), *cells])
+        first, *others = AGGREGATES
+        content.append(f"<h3>{MEASURE_NAMES[measure]}</h3>")
+        content.append(table(["arm", first, *percent, *others], rows))
+    return section("aggregates", "Aggregates", *content)
+
+
+def _unit(numbers: StudyNumbers) -> str:
+    if numbers.human:
+        one = f"0 is a random player, 1 the human of the table {numbers.table}"
+        return f"Unit: {numbers.unit}. {one}."
+    if numbers.unit == "raw return":
+        return "Unit: raw return."
+    return f"Unit: {numbers.unit}. 1 is its mean AUC on each game."
+
+
+def _final(study: Study) -> str:
+    return "the last one" if study.final_points == 1 else f"that of the last {study.final_points}"
+
+
+def games_section(numbers: StudyNumbers) -> str:
+    content = [paragraph("Raw returns, mean over the seeds that are there.", "note")]
+    for utd in numbers.utds:
+        arms = [arm for _, arm in numbers.arms_at(utd)]
+        for measure, measured in MEASURES.items():
+            means = np.array([_seed_means(measured(numbers.raw(arm))) for arm in arms])
+            rows = [
+                [
+                    row_name(game),
+                    *(
+                        number_cell(f"{measure}|{game}|{arm.name}", float(mean))
+                        for arm, mean in zip(arms, of_game, strict=True)
+                    ),
+                ]
+                for game, of_game in zip(numbers.raw(arms[0]).games, means.T, strict=True)
+            ]
+            footer = _games_above(numbers, arms, means, measure)
+            title = f"{MEASURE_NAMES[measure]} {numbers.utd_name(utd)}".strip()
+            grid = table(["game", *(arm.name for arm in arms)], rows, footer=footer)
+            content.append(folded(title, grid, is_open=len(numbers.utds) == 1))
+    return section("games", "Each game", *content)
+
+
+def _seed_means(values: np.ndarray) -> np.ndarray:
+    """[games, seeds] → [games]; NaN where no seed is there."""
+    there = ~np.isnan(values)
+    number = there.sum(-1)
+    total = np.where(there, values, 0).sum(-1)
+    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
+
+
+def _games_above(
+    numbers: StudyNumbers, arms: list[Arm], means: np.ndarray, measure: str
+) -> list[str]:
+    """A footer: on how many games each arm's mean is above that of the reference."""
+    by_name = dict(zip((arm.name for arm in arms), means, strict=True))
+    others = [numbers.counterpart(arm) for arm in arms]
+    if not any(others):
+        return []
+    cells = []
+    for arm, other in zip(arms, others, strict=True):
+        if other is None:
+            cells.append('<td class="n">–</td>')
+            continue
+        ahead = compare(by_name[arm.name], by_name[other.name])
+        won, played = int((ahead > 0).sum()), int((~np.isnan(ahead)).sum())
+        cells.append(number_cell(f"{measure}|wins|{arm.name}", won, f"{won} of {played}"))
+    name = next(other.name for other in others if other is not None)
+    return [row_name(f"games above {name}"), *cells]
+
+
+def completeness_section(numbers: StudyNumbers) -> str:
+    study, missing = numbers.results.study, numbers.results.missing
+    declared = len(study.runs)
+    done = f"{declared - len(missing):,} of {declared:,} declared runs are finished."
+    content = [f'<p id="finished" data-point="{declared - len(missing)}">{done}</p>']
+    left_out = set(study.games) - set(numbers.compared.study.games)
+    if missing and left_out:
+        content.append(
+            paragraph(
+                "Aggregates and contrasts are over the games where every arm that has any run "
+                f"has one. Left out: {', '.join(sorted(left_out))}."
+            )
+        )
+    if missing:
+        content.append(
+            folded(
+                missing_text(len(missing), declared),
+                bullets(map(str, missing)),
+                is_open=len(missing) <= 20,
+            )
+        )
+    return section("completeness", "Completeness", *content)
