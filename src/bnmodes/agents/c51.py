@@ -33,6 +33,7 @@ from bnmodes.execution import PLAIN, Execution
 from bnmodes.learning.projection import Projection, ProjectionSettings
 from bnmodes.learning.targets import categorical_projection, cross_entropy
 from bnmodes.networks.norms import NormSettings
+from bnmodes.networks.torsos import TorsoName
 from bnmodes.protocol import BATCH, RUNNING, AgentCapabilities, Forward, Mode, Protocol
 from bnmodes.replay.ring import Batch
 
@@ -47,6 +48,8 @@ class C51Settings(ValueRange, QLearningSettings):
 
     protocol: Protocol = field(default_factory=q_learning_protocol_without_batchnorm)
     """Parameters, batch, statistics and updates of each forward."""
+    torso: TorsoName = "nature"
+    """Hidden layers of the network, by name; `auto` chooses by the size of an observation."""
     projection: ProjectionSettings = ProjectionSettings()
     """The fixed-norm projection of kernels after every optimizer step."""
     updates_per_decision: Positive = 0.25

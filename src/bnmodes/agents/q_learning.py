@@ -29,7 +29,7 @@ class QLearningSettings(ReplaySettings):
 
     norm: NormSettings = NormSettings()
     """The normalisation before every ReLU."""
-    torso: TorsoName = "nature"
+    torso: TorsoName = "auto"
     """Hidden layers of the network, by name; `auto` chooses by the size of an observation."""
     learning_rate: Positive = 2.5e-4
     """Adam's step size at the start."""
