@@ -1,8 +1,8 @@
-# `make demo`, `make test` and `make test-cluster` set up what they need in .venv.
+# `make demo` and all of `make test…` set up what they need in .venv.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-cluster slurm tools lint bench clean
+.PHONY: setup demo test test-slow test-processors test-cluster slurm tools lint bench clean
 
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -18,7 +18,15 @@ demo: .venv/installed
 	$(BIN)/bnmodes study report quick
 
 test: .venv/installed lint tools
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# What is long by nature: real runs that must learn, studies that are killed and go on.
+test-slow: .venv/installed tools
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+
+# Numbers and learning, with the arithmetic of older processors too.
+test-processors: .venv/installed tools
+	$(BIN)/python tests/processors.py
 
 # Studies on a real Slurm and a real Ray of this machine; the tests start and end both.
 test-cluster: .venv/installed-cluster slurm

@@ -13,6 +13,8 @@ from bnmodes.envs.base import EnvSpec
 from bnmodes.errors import UsageError
 from bnmodes.protocol import Mode, Protocol
 
+pytestmark = pytest.mark.numeric
+
 SPECS = {
     "nature": EnvSpec("fake", 4, (1, 84, 84), 4, 1 / 255, 4, True),
     "minatar": EnvSpec("fake", 3, (4, 10, 10), 1, 1.0, 1, True),

@@ -12,6 +12,8 @@ from bnmodes.agents.xqc_config import xqc_config
 from bnmodes.envs.base import EnvSpec
 from bnmodes.protocol import Protocol
 
+pytestmark = pytest.mark.numeric
+
 SPEC = EnvSpec("fake", 3, (4, 10, 10), 1, 1.0, 1, True)
 ARMS = ("bn-joined", "bn-separate", "bn-running", "crossq")
 CRITIC_ROLES = ("predict", "bootstrap", "improve_critic")

@@ -7,6 +7,8 @@ from torch import nn
 from bnmodes.norm import BatchNorm, LayerNorm, forward_mode
 from bnmodes.protocol import BATCH, RUNNING, Mode
 
+pytestmark = pytest.mark.numeric
+
 SHAPES = [(8, 5), (8, 5, 4, 3)]
 RUNNING_THEN_BATCH = [RUNNING, BATCH, Mode(statistics="batch", update=0.1)]
 

@@ -4,6 +4,8 @@ import torch
 from bnmodes.networks import NormConfig, QNetwork
 from bnmodes.projection import Projection, ProjectionConfig
 
+pytestmark = pytest.mark.numeric
+
 
 def network() -> QNetwork:
     generator = torch.Generator().manual_seed(0)

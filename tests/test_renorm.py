@@ -5,6 +5,8 @@ from bnmodes.norm import BatchNorm
 from bnmodes.protocol import BATCH, RUNNING, Mode
 from bnmodes.renorm import BatchRenorm
 
+pytestmark = pytest.mark.numeric
+
 WRITING = Mode(statistics="batch", update=0.1)
 
 

@@ -20,6 +20,8 @@ from bnmodes.execution import Execution, has_compiler
 from bnmodes.replay import Replay
 from compiled_beside_eager import build, fill, learn
 
+pytestmark = pytest.mark.numeric
+
 ARMS = [
     *(("c51", "bn-tracked"), ("pqn", "bn-batch"), ("td3", "none"), ("mrq", "ln")),
     *(("xqc", "bn-joined"), ("xqc", "crossq-renorm")),

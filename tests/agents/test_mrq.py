@@ -8,6 +8,8 @@ from actor_critic_agents import build, fill
 from bnmodes.agents.mrq import EACH_ROW_ALONE
 from bnmodes.relaxed_actions import one_hot
 
+pytestmark = pytest.mark.numeric
+
 
 def copied(network) -> list[torch.Tensor]:
     return [tensor.clone() for tensor in network.state_dict().values()]

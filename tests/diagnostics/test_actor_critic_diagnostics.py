@@ -12,6 +12,8 @@ from bnmodes.agents.actor_critic_roles import policy, update_rows
 from bnmodes.protocol import BATCH, RUNNING, Mode
 from bnmodes.training.checkpoint import _encode
 
+pytestmark = pytest.mark.numeric
+
 XQC_ARMS = ("bn-joined", "bn-separate", "bn-running", "crossq", "crossq-renorm")
 CRITIC_LAYERS = (
     "conv1", "dense", "critic1_input", "critic1_action", "critic1_dense1", "critic2_dense1",

@@ -15,6 +15,8 @@ from bnmodes.envs.registry import make_env
 from bnmodes.protocol import BATCH, RUNNING, Mode
 from bnmodes.training.checkpoint import _encode
 
+pytestmark = pytest.mark.numeric
+
 ROLES = ("predict", "bootstrap", "act")
 
 

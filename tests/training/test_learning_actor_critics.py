@@ -10,6 +10,8 @@ from bnmodes.agents.catalogue import AGENTS
 from bnmodes.training.run import train
 from bnmodes.training.spec import EvaluationConfig, RunSpec
 
+pytestmark = [pytest.mark.slow, pytest.mark.learns]
+
 FASTER = {
     "td3": {},
     "xqc": {
@@ -34,13 +36,12 @@ FASTER = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("agent", "decisions", "least"),
     [("td3", 10_000, 1.5), ("xqc", 4_000, 1.5), ("mrq", 6_000, 1.0)],
 )
 def test_an_actor_critic_beats_the_random_policy_on_minatar_breakout(
-    agent, decisions, least, tmp_path
+    agent, decisions, least, seed, tmp_path
 ):
     """The random policy averages 0.4 bricks a game, and hardly ever 0.6 over 50 games."""
     config = AGENTS[agent].arm_config(ARM[agent], "minatar")
@@ -48,7 +49,7 @@ def test_an_actor_critic_beats_the_random_policy_on_minatar_breakout(
         agent=agent,
         env="minatar/breakout",
         arm=ARM[agent],
-        seed=0,
+        seed=seed,
         total_decisions=decisions,
         record_every_decisions=500,
         evaluation=EvaluationConfig(every_decisions=decisions, episodes=50),

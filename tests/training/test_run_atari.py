@@ -10,6 +10,8 @@ from bnmodes.training.record import RunFolder
 from bnmodes.training.run import Stopped, train
 from run_specs import make_spec
 
+pytestmark = pytest.mark.numeric
+
 
 def atari_spec(game, **changes):
     spec = make_spec(

@@ -12,6 +12,8 @@ from bnmodes.training.run import Stopped, train
 from bnmodes.training.spec import DiagnosticsConfig, EvaluationConfig
 from run_specs import make_pqn_spec
 
+pytestmark = pytest.mark.numeric
+
 
 @pytest.mark.parametrize("arm", ["bn-running", "bn-batch"])
 def test_stopped_inside_a_rollout_and_resumed_equals_never_stopped(arm, tmp_path, stop_at):
