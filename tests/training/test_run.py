@@ -88,7 +88,8 @@ def test_a_run_killed_at_random_moments_ends_with_the_undisturbed_result(tmp_pat
     spec = make_spec(total_decisions=1200)
     train(spec, tmp_path / "whole")
     code = (
-        "import json, sys, torch; from pathlib import Path; torch.set_num_threads(1);"
+        f"import json, sys, torch; torch.set_num_threads({torch.get_num_threads()});"
+        "from pathlib import Path;"
         "from bnmodes.training.run import train;"
         "from bnmodes.training.spec import spec_from_json;"
         "train(spec_from_json(json.loads(sys.argv[1])), Path(sys.argv[2]),"
