@@ -83,6 +83,7 @@ def test_a_stop_during_an_evaluation_keeps_the_run_and_evaluates_again(tmp_path,
     assert same_result(tmp_path / "whole", tmp_path / "parts")
 
 
+@pytest.mark.slow
 def test_a_run_killed_at_random_moments_ends_with_the_undisturbed_result(tmp_path):
     """SIGKILL: nothing can be saved then; the last checkpoint and the metrics so far remain."""
     spec = make_spec(total_decisions=1200)
