@@ -10,7 +10,7 @@ from bnmodes.training.run import train
 from bnmodes.training.spec import EvaluationConfig
 from run_specs import make_pqn_spec, make_spec
 
-pytestmark = [pytest.mark.numeric, pytest.mark.learns]
+pytestmark = [pytest.mark.slow, pytest.mark.numeric, pytest.mark.learns]
 
 
 def test_c51_beats_the_random_policy_on_minatar_breakout(seed, tmp_path):
