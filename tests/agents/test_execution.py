@@ -30,6 +30,7 @@ each_agent = pytest.mark.parametrize(("name", "arm"), ARMS)
 needs_compiler = pytest.mark.skipif(not has_compiler(), reason="no g++ for torch.compile")
 
 
+@pytest.mark.slow
 @needs_compiler
 @each_agent
 def test_compiled_equals_eager_and_is_compiled_once(name, arm):

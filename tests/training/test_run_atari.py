@@ -10,7 +10,7 @@ from bnmodes.training.record import RunFolder
 from bnmodes.training.run import Stopped, train
 from run_specs import make_spec
 
-pytestmark = pytest.mark.numeric
+pytestmark = [pytest.mark.slow, pytest.mark.numeric]
 
 
 def atari_spec(game, **changes):

@@ -56,6 +56,7 @@ def test_no_return_is_made_up_where_no_test_game_ended(tmp_path):
     assert all(row["games"] == 0 and "return" not in row for row in tests)
 
 
+@pytest.mark.slow
 def test_the_full_atari_setting_runs_one_rollout_and_update(tmp_path):
     spec = replace(
         make_pqn_spec("atari/Pong", "bn-batch", total_decisions=128 * 32),
