@@ -10,8 +10,6 @@ from bnmodes.training.audit_run import audit_run
 from bnmodes.training.run import Stopped, train
 from run_specs import make_pqn_spec, make_small_actor_critic_spec, make_spec
 
-pytestmark = pytest.mark.numeric
-
 
 def short(spec):
     return replace(spec, total_decisions=100)

@@ -19,8 +19,6 @@ from bnmodes.training.run import Loop, Stopped, train
 from bnmodes.training.spec import EvaluationConfig, spec_from_json
 from run_specs import make_spec
 
-pytestmark = pytest.mark.numeric
-
 
 def result(folder: Path) -> tuple[str, dict]:
     return (folder / "metrics.jsonl").read_text(), RunFolder(folder).networks()[0]

@@ -11,8 +11,6 @@ from bnmodes.training.run import Stopped, train
 from bnmodes.training.spec import DiagnosticsConfig, EvaluationConfig
 from run_specs import make_actor_critic_spec, make_small_actor_critic_spec
 
-pytestmark = pytest.mark.numeric
-
 
 @pytest.mark.parametrize(
     ("agent", "changes"),

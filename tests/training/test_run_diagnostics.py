@@ -11,8 +11,6 @@ from bnmodes.training.run import Stopped, train
 from bnmodes.training.spec import DiagnosticsConfig, spec_from_json
 from run_specs import make_pqn_spec, make_small_actor_critic_spec, make_spec
 
-pytestmark = pytest.mark.numeric
-
 SPECS = {
     "c51 bn-tracked": make_spec(arm="bn-tracked"),
     "c51 bn-batch": make_spec(arm="bn-batch"),
