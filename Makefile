@@ -1,8 +1,8 @@
-# `make demo`, `make test` and `make test-cluster` set up what they need in .venv.
+# `make demo` and all of `make test…` set up what they need in .venv.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-cluster slurm tools lint bench clean
+.PHONY: setup demo test test-slow test-processors test-cluster slurm tools lint bench clean
 
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -17,8 +17,16 @@ demo: .venv/installed
 	$(BIN)/bnmodes study run quick
 	$(BIN)/bnmodes study report quick
 
-test: .venv/installed lint tools
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+test: .venv/installed lint .venv/tools
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# What is long by nature: real runs that must learn, studies that are killed and go on.
+test-slow: .venv/installed .venv/tools
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+
+# Numbers and learning, with the arithmetic of older processors too.
+test-processors: .venv/installed .venv/tools
+	$(BIN)/python tests/processors.py
 
 # Studies on a real Slurm and a real Ray of this machine; the tests start and end both.
 test-cluster: .venv/installed-cluster slurm
@@ -36,14 +44,15 @@ slurm:
 	  { echo "make test-cluster needs slurm-wlm and munge: install them as root"; exit 2; }
 
 # The report's tests look at it in a real browser, and torch.compile wants a compiler; without them
-# those tests are skipped.
-tools: .venv/installed
-	@{ command -v chromium && $(BIN)/python -c \
+# those tests are skipped. Once they are here, nobody looks again.
+tools: .venv/tools
+.venv/tools: .venv/installed
+	@{ { command -v chromium && $(BIN)/python -c \
 	  'from bnmodes.execution import has_compiler; exit(not has_compiler())'; } >/dev/null || \
 	  { [ "$$(id -u)" = 0 ] && \
 	  command -v apt-get >/dev/null && apt-get update -qq && \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium g++ python3-dev >/dev/null; } || \
-	  echo "chromium or g++ is missing: the tests that need them will be skipped"
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium g++ python3-dev >/dev/null; }; } && \
+	  touch $@ || echo "chromium or g++ is missing: the tests that need them will be skipped"
 
 lint: .venv/installed
 	$(BIN)/ruff check

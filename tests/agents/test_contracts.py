@@ -13,6 +13,8 @@ from bnmodes.errors import UsageError
 from bnmodes.protocol import Mode, Protocol
 from helpers.settings import settings_of
 
+pytestmark = pytest.mark.numeric
+
 SPECS = {
     "nature": EnvSpec("fake", 4, (1, 84, 84), 4, 1 / 255, 4),
     "minatar": EnvSpec("fake", 3, (4, 10, 10), 1, 1.0, 1),

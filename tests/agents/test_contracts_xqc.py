@@ -10,6 +10,8 @@ from bnmodes.envs.contract import EnvSpec
 from bnmodes.protocol import Protocol
 from helpers.settings import settings_of
 
+pytestmark = pytest.mark.numeric
+
 SPEC = EnvSpec("fake", 3, (4, 10, 10), 1, 1.0, 1)
 ARMS = ("bn-joined", "bn-separate", "bn-running", "crossq")
 CRITIC_ROLES = ("predict", "bootstrap", "improve_critic")

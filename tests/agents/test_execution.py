@@ -20,6 +20,8 @@ from bnmodes.execution import Execution, has_compiler
 from bnmodes.replay.ring import Replay
 from helpers.compiled_beside_eager import build, fill, learn
 
+pytestmark = pytest.mark.numeric
+
 ARMS = [
     *(("c51", "bn-tracked"), ("pqn", "bn-batch"), ("td3", "none"), ("mrq", "ln")),
     *(("xqc", "bn-joined"), ("xqc", "crossq-renorm")),
@@ -28,6 +30,7 @@ each_agent = pytest.mark.parametrize(("name", "arm"), ARMS)
 needs_compiler = pytest.mark.skipif(not has_compiler(), reason="no g++ for torch.compile")
 
 
+@pytest.mark.slow
 @needs_compiler
 @each_agent
 def test_compiled_equals_eager_and_is_compiled_once(name, arm):

@@ -10,6 +10,8 @@ from helpers.actor_critic_agents import build, fill
 
 EACH_ROW_ALONE = Mode(statistics="none")
 
+pytestmark = pytest.mark.numeric
+
 
 def copied(network) -> list[torch.Tensor]:
     return [tensor.clone() for tensor in network.state_dict().values()]

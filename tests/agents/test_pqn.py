@@ -9,6 +9,8 @@ from bnmodes.errors import UsageError
 from bnmodes.protocol import BATCH, RUNNING
 from helpers.settings import settings_of
 
+pytestmark = pytest.mark.numeric
+
 SMALL = {"num_envs": 6, "test_envs": 2, "rollout_steps": 8, "minibatches": 4}
 COMBINATIONS = {
     "bn-running": (RUNNING, RUNNING),
@@ -25,8 +27,8 @@ def build(
         changes |= {"protocol.predict.update": alpha}
     settings = settings_of("pqn", arm, **(SMALL | changes))
     settings.validate(evaluation_rows=10)
-    games = make_env(env, settings.env_rows, seed=0)
-    return PQNAgent(settings, games.spec, seed=0, total_decisions=total_decisions), games
+    games = make_env(env, settings.env_rows, seed=seed)
+    return PQNAgent(settings, games.spec, seed=seed, total_decisions=total_decisions), games
 
 
 def play(agent: PQNAgent, games, steps: int, obs=None) -> np.ndarray:
@@ -243,6 +245,7 @@ PROBE_SETTINGS = {
 }
 
 
+@pytest.mark.learns
 @pytest.mark.parametrize(
     ("probe", "arm", "head"),
     [
@@ -254,11 +257,11 @@ PROBE_SETTINGS = {
         ("truncation", "bn-batch", "hl-gauss"),
     ],
 )
-def test_learned_values_are_right_on_the_probes(probe, arm, head):
+def test_learned_values_are_right_on_the_probes(probe, arm, head, seed):
     """λ is 0, because Q(λ) follows the exploring actions. Values are read beside the rollout's own
     rows, because batch statistics belong to a mixture of states."""
     agent, games = build(
-        arm, f"probe/{probe}", total_decisions=32 * 4 * 250, head=head, **PROBE_SETTINGS
+        arm, f"probe/{probe}", 32 * 4 * 250, seed=seed, head=head, **PROBE_SETTINGS
     )
     play(agent, games, steps=4 * 250)
     observations, true_q = PROBES[probe].true_values(gamma=0.9)
@@ -271,13 +274,15 @@ def values_among_rollout(agent: PQNAgent, observations: np.ndarray) -> np.ndarra
     return agent._q_values(agent._forward("act", rows))[: len(observations)].numpy()
 
 
-def test_batch_statistics_learn_the_chain_from_many_rows_of_one_population():
+@pytest.mark.learns
+def test_batch_statistics_learn_the_chain_from_many_rows_of_one_population(seed):
     """The next observations hold the dark one after the end, which no acting row is: on a chain of
     four states that is another population, and values shift. The acting cache has none."""
     agent, games = build(
         "bn-batch",
         "probe/chain",
         bootstrap_source="acting-cache",
+        seed=seed,
         total_decisions=128 * 2 * 400,
         **(PROBE_SETTINGS | {"num_envs": 128, "rollout_steps": 2}),
     )

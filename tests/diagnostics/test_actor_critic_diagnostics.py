@@ -12,6 +12,8 @@ from bnmodes.protocol import BATCH, RUNNING, Mode
 from bnmodes.runs.checkpoint import _encode
 from helpers.actor_critic_agents import build, fill, play
 
+pytestmark = pytest.mark.numeric
+
 XQC_ARMS = ("bn-joined", "bn-separate", "bn-running", "crossq", "crossq-renorm")
 CRITIC_LAYERS = (
     "conv1", "dense", "critic1_input", "critic1_action", "critic1_dense1", "critic2_dense1",

@@ -13,6 +13,8 @@ from bnmodes.envs.registry import make_env
 from bnmodes.protocol import BATCH, RUNNING, Mode
 from bnmodes.runs.checkpoint import _encode
 
+pytestmark = pytest.mark.numeric
+
 ROLES = ("predict", "bootstrap", "act")
 
 

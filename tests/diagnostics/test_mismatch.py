@@ -9,6 +9,8 @@ from torch.distributions import Normal, kl_divergence
 
 from bnmodes.diagnostics.mismatch import Moments, distance, joined, noise_floor, row_moments
 
+pytestmark = pytest.mark.numeric
+
 
 @pytest.mark.parametrize("shape", [(10, 3), (6, 3, 4, 5)])
 @pytest.mark.parametrize(("convention", "ddof"), [("unbiased", 1), ("biased", 0)])

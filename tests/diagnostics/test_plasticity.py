@@ -17,6 +17,8 @@ from bnmodes.diagnostics.plasticity import (
 )
 from bnmodes.learning.optimizer import Optimizer
 
+pytestmark = pytest.mark.numeric
+
 
 def test_dormant_is_at_most_the_threshold_times_the_layers_mean_and_pooled_over_units():
     activity = {

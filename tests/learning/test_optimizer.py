@@ -6,6 +6,8 @@ from torch import nn
 
 from bnmodes.learning.optimizer import Optimizer
 
+pytestmark = pytest.mark.numeric
+
 ORIGINALS = {
     "adam": lambda p: torch.optim.Adam(p, lr=0.01, eps=3e-4, fused=True),
     "adamw": lambda p: torch.optim.AdamW(p, lr=0.01, eps=3e-4, weight_decay=0.1, fused=True),

@@ -4,6 +4,8 @@ import torch
 from bnmodes.learning.projection import Projection, ProjectionSettings
 from bnmodes.networks.value import NormSettings, QNetwork
 
+pytestmark = pytest.mark.numeric
+
 
 def network() -> QNetwork:
     generator = torch.Generator().manual_seed(0)

@@ -10,6 +10,8 @@ from bnmodes.learning.relaxed_actions import (
     one_hot,
 )
 
+pytestmark = pytest.mark.numeric
+
 LOGITS = torch.tensor([0.0, 1.0, -1.0, 2.0])
 
 

@@ -6,6 +6,8 @@ from bnmodes.learning.reward_scale import ReturnScale, mean_absolute_reward
 from bnmodes.replay.ring import Replay
 from helpers.random_games import RandomGames, make_spec
 
+pytestmark = pytest.mark.numeric
+
 
 def test_the_running_deviation_is_that_of_all_discounted_returns():
     rng = np.random.default_rng(0)

@@ -9,6 +9,8 @@ from hypothesis.extra.numpy import arrays
 
 from bnmodes.learning.targets import HLGauss, categorical_projection, cross_entropy, q_lambda
 
+pytestmark = pytest.mark.numeric
+
 SUPPORT = np.linspace(-10, 10, 51)
 
 

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from bnmodes.learning.targets import TwoHot, symexp
 
+pytestmark = pytest.mark.numeric
+
 LIMIT = 22025.0  # just inside e^10 − 1
 
 

@@ -5,6 +5,8 @@ from torch import nn
 from bnmodes.networks.value import NormSettings, QNetwork
 from bnmodes.protocol import BATCH
 
+pytestmark = pytest.mark.numeric
+
 NATURE = {"obs_shape": (4, 84, 84), "torso": "nature", "pixel_scale": 1 / 255}
 MINATAR = {"obs_shape": (6, 10, 10), "torso": "minatar", "pixel_scale": 1.0}
 

@@ -8,6 +8,8 @@ from bnmodes.norm.foreign import forward_mode
 from bnmodes.norm.layers import BatchNorm, LayerNorm
 from bnmodes.protocol import BATCH, RUNNING, Mode
 
+pytestmark = pytest.mark.numeric
+
 SHAPES = [(8, 5), (8, 5, 4, 3)]
 RUNNING_THEN_BATCH = [RUNNING, BATCH, Mode(statistics="batch", update=0.1)]
 

@@ -5,6 +5,8 @@ from bnmodes.norm.layers import BatchNorm
 from bnmodes.norm.renorm import BatchRenorm
 from bnmodes.protocol import BATCH, RUNNING, Mode
 
+pytestmark = pytest.mark.numeric
+
 WRITING = Mode(statistics="batch", update=0.1)
 
 

@@ -22,6 +22,8 @@ from hypothesis.extra import numpy as hnp
 from bnmodes.errors import UsageError
 from bnmodes.runs import checkpoint
 
+pytestmark = pytest.mark.numeric
+
 FILES = ("arrays.safetensors", "tree.json", "complete.json")
 TREE = {"decision": 3, "weights": torch.arange(5.0), "frames": np.arange(12, dtype=np.uint8)}
 

@@ -8,6 +8,8 @@ import pytest
 from bnmodes.envs.contract import EnvSpec, Step
 from bnmodes.runs.evaluate import play_games
 
+pytestmark = pytest.mark.numeric
+
 ON, LIFE, OVER, CUT = "goes on", "life lost", "game over", "truncated"
 
 

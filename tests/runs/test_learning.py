@@ -10,12 +10,14 @@ from bnmodes.runs.spec import EvaluationSettings
 from helpers.run_specs import make_pqn_spec, make_spec
 from helpers.settings import settings_of
 
+pytestmark = [pytest.mark.slow, pytest.mark.numeric, pytest.mark.learns]
 
-def test_c51_beats_the_random_policy_on_minatar_breakout(tmp_path):
+
+def test_c51_beats_the_random_policy_on_minatar_breakout(seed, tmp_path):
     """The random policy averages 0.5 bricks a game; 8,000 decisions suffice for a paddle that
     goes to the ball."""
     spec = replace(
-        make_spec(arm="bn-batch", total_decisions=8_000, replay_capacity=8_000,
+        make_spec(arm="bn-batch", total_decisions=8_000, seed=seed, replay_capacity=8_000,
                   learning_starts_decisions=500, target_period_decisions=250,
                   learning_rate=1e-3, epsilon_decay_fraction=0.2),
         record_every_decisions=500,
@@ -30,9 +32,10 @@ def test_c51_beats_the_random_policy_on_minatar_breakout(tmp_path):
 
 
 @pytest.mark.parametrize("arm", ["ln", "bn-batch"])
-def test_pqn_beats_the_random_policy_on_minatar_breakout(arm, tmp_path):
+def test_pqn_beats_the_random_policy_on_minatar_breakout(arm, seed, tmp_path):
     spec = replace(
         make_pqn_spec(arm=arm, total_decisions=60_000),
+        seed=seed,
         settings=settings_of("pqn", arm, learning_rate=1e-3, epsilon_decay_fraction=0.2),
         record_every_decisions=6_000,
         evaluation=EvaluationSettings(every_decisions=60_000, episodes=3, test_bins=10),

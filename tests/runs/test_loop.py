@@ -81,12 +81,14 @@ def test_a_stop_during_an_evaluation_keeps_the_run_and_evaluates_again(tmp_path,
     assert same_result(tmp_path / "whole", tmp_path / "parts")
 
 
+@pytest.mark.slow
 def test_a_run_killed_at_random_moments_ends_with_the_undisturbed_result(tmp_path):
     """SIGKILL: nothing can be saved then; the last checkpoint and the metrics so far remain."""
     spec = make_spec(total_decisions=1200)
     train(spec, tmp_path / "whole")
     code = (
-        "import json, sys, torch; from pathlib import Path; torch.set_num_threads(1);"
+        f"import json, sys, torch; torch.set_num_threads({torch.get_num_threads()});"
+        "from pathlib import Path;"
         "from bnmodes.runs.loop import train;"
         "from bnmodes.runs.spec import spec_from_json;"
         "train(spec_from_json(json.loads(sys.argv[1])), Path(sys.argv[2]),"

@@ -37,6 +37,7 @@ def test_stopped_and_resumed_equals_never_stopped(agent, changes, tmp_path, stop
         assert all(torch.equal(tensor, parts[name][key]) for key, tensor in network.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("agent", "game", "changes"),
     [

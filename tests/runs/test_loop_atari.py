@@ -11,6 +11,8 @@ from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import Stopped, train
 from helpers.run_specs import make_spec
 
+pytestmark = [pytest.mark.slow, pytest.mark.numeric]
+
 
 def atari_spec(game, **changes):
     spec = make_spec(

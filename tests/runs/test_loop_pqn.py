@@ -12,6 +12,8 @@ from bnmodes.runs.spec import DiagnosticsSettings, EvaluationSettings
 from helpers.run_specs import make_pqn_spec
 from helpers.settings import settings_of
 
+pytestmark = pytest.mark.numeric
+
 
 @pytest.mark.parametrize("arm", ["bn-running", "bn-batch"])
 def test_stopped_inside_a_rollout_and_resumed_equals_never_stopped(arm, tmp_path, stop_at):
@@ -54,6 +56,7 @@ def test_no_return_is_made_up_where_no_test_game_ended(tmp_path):
     assert all(row["games"] == 0 and "return" not in row for row in tests)
 
 
+@pytest.mark.slow
 def test_the_full_atari_setting_runs_one_rollout_and_update(tmp_path):
     spec = replace(
         make_pqn_spec("atari/Pong", "bn-batch", total_decisions=128 * 32),

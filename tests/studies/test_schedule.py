@@ -160,6 +160,7 @@ def test_a_real_failure_keeps_its_log(tmp_path, monkeypatch):
     assert len(schedule.done) == 1
 
 
+@pytest.mark.slow
 def test_two_launchers_on_one_folder_share_the_work(tmp_path, undisturbed):
     command = [sys.executable, small_study_module.__file__, str(tmp_path)]
     launchers = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(2)]
@@ -168,6 +169,7 @@ def test_two_launchers_on_one_folder_share_the_work(tmp_path, undisturbed):
     assert same_results(tmp_path, undisturbed)
 
 
+@pytest.mark.slow
 def test_a_stop_keeps_everything_and_the_same_call_goes_on(tmp_path, undisturbed):
     stop = StopRequest()
 
@@ -199,6 +201,7 @@ def kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_killing_launcher_and_workers_at_random_moments_changes_no_result(tmp_path, undisturbed):
     dice, interrupted = random.Random(1), 0
     command = [sys.executable, small_study_module.__file__, str(tmp_path)]

@@ -3,6 +3,9 @@
 `bandit`: the reward is not predicted for each action. `terminal-reward`: the value does not look
 at the observation. `chain`: the discounted bootstrap is wrong. `truncation`: a truncated episode
 is taken for a finished one. For γ ≤ 0.95 all values lie within [-10, 10].
+
+Each game shows at least two observations. Where all rows of a batch are equal, BatchNorm divides
+rounding errors by √ε: what is then learnt through stored moments differs between processors.
 """
 
 from dataclasses import dataclass
@@ -50,8 +53,12 @@ class Probe:
 
 
 PROBES = {
-    # Q = the reward.
-    "bandit": Probe(next_state=((END, END, END),), reward=((-1.0, 0.0, 1.0),)),
+    # Q = the reward, in both states.
+    "bandit": Probe(
+        next_state=((END, END, END), (END, END, END)),
+        reward=((-1.0, 0.0, 1.0), (-1.0, 0.0, 1.0)),
+        starts=(0, 1),
+    ),
     # Action 1 moves on, action 0 goes back to the start: Q(s, 1) = γ^(3-s), Q(s, 0) = γ^4.
     "chain": Probe(
         next_state=((0, 1), (0, 2), (0, 3), (0, END)),
@@ -62,8 +69,13 @@ PROBES = {
     "terminal-reward": Probe(
         next_state=((END, END), (END, END)), reward=((1.0, 1.0), (-1.0, -1.0)), starts=(0, 1)
     ),
-    # Q = 0.5 / (1 - γ).
-    "truncation": Probe(next_state=((0, 0),), reward=((0.5, 0.5),), max_decisions=5),
+    # A ring of states that never ends: Q = 0.5 / (1 - γ) in all of them, whatever the action.
+    "truncation": Probe(
+        next_state=((1, 1), (2, 2), (3, 3), (0, 0)),
+        reward=((0.5, 0.5),) * 4,
+        starts=(0, 1, 2, 3),
+        max_decisions=5,
+    ),
 }
 
 

@@ -1,0 +1,56 @@
+"""The numeric tests, as on other processors: `make test-processors`.
+
+PyTorch and oneDNN choose their kernels by the processor's instruction set, and their results then
+differ by rounding. Two environment variables make them believe in an older processor than this one;
+no variable makes it newer, so only the sets that it has are run. Each set also gets its own number
+of threads and its own seed of the tests that state learning. That is a sample of all combinations;
+`--all` runs every one of them, and learning on MinAtar too. Left out are the actor-critics' runs on
+MinAtar, which take too long, and runs that are compared with themselves on one machine.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from itertools import product
+
+from torch.backends.cpu import get_cpu_capability
+
+SETS = {"DEFAULT": "SSE41", "AVX2": "AVX2", "AVX512": "AVX512_CORE"}
+"""PyTorch's name of each instruction set, oldest first, and oneDNN's."""
+THREADS = {"DEFAULT": 1, "AVX2": 2, "AVX512": 2}
+SEEDS = (1, 2, 3)
+"""Seed 0 is that of `make test`."""
+
+
+def here() -> list[str]:
+    """The sets of this processor; another architecture has only its own."""
+    best = get_cpu_capability()
+    return list(SETS)[: list(SETS).index(best) + 1] if best in SETS else ["DEFAULT"]
+
+
+def passes(name: str, threads: int, seeds: tuple[int, ...], tests: str) -> bool:
+    setting = {"ATEN_CPU_CAPABILITY": name.lower(), "ONEDNN_MAX_CPU_ISA": SETS[name]}
+    print(f"\n{setting}, threads: {threads}, seeds: {seeds}", flush=True)
+    setting["JAXTYPING_DISABLE"] = "1"  # shapes are the same on every processor
+    options = ["-m", tests, "--threads", threads]
+    options += ["--seeds", ",".join(map(str, seeds))]
+    options += ["-n", 2, "--dist", "worksteal"]
+    command = [sys.executable, "-m", "pytest", *map(str, options)]
+    began = time.monotonic()
+    code = subprocess.run(command, env=os.environ | setting).returncode
+    print(f"{time.monotonic() - began:.0f} s", flush=True)
+    return code == 0
+
+
+if __name__ == "__main__":
+    sets = here()
+    if "--all" in sys.argv:
+        settings = [(name, threads, SEEDS, "numeric") for name, threads in product(sets, (1, 2))]
+    else:
+        settings = [
+            (name, THREADS[name], SEEDS[i :: len(sets)], "numeric and not slow")
+            for i, name in enumerate(sets)
+        ]
+    failed = [setting for setting in settings if not passes(*setting)]
+    sys.exit(f"failed: {failed}" if failed else 0)
