@@ -5,12 +5,12 @@ import sys
 from pathlib import Path
 
 import polars as pl
-from bnmodes.studies.launch.work_order import WorkerOptions
 
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import StopRequest
 from bnmodes.runs.spec import EvaluationSettings
 from bnmodes.studies.launch.local import LocalLauncher
+from bnmodes.studies.launch.worker_command import WorkerOptions
 from bnmodes.studies.results import gather, run_path
 from bnmodes.studies.schedule import run_study
 from bnmodes.studies.study import Arm, Study
@@ -61,5 +61,5 @@ if __name__ == "__main__":
     stop = StopRequest()
     launcher = LocalLauncher(2, WorkerOptions(checkpoint_minutes=0.2 / 60))
     with stop.listening():
-        book = run_study(small_study(), Path(sys.argv[1]), launcher, stop)
-    sys.exit(1 if book.failed else 0)
+        schedule = run_study(small_study(), Path(sys.argv[1]), launcher, stop)
+    sys.exit(1 if schedule.failed else 0)

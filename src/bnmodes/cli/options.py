@@ -55,7 +55,8 @@ class RunOptions(Generic[AnySettings]):
         return spec
 
 
-def run_options_type(agent: str) -> type[RunOptions]:
+def run_options_type(agent: str) -> Any:
+    """The options of an agent's runs, with the type of its settings filled in."""
     return RunOptions[find_agent(agent).settings]
 
 
