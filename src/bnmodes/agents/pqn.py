@@ -115,8 +115,8 @@ class PQNSettings(ValueRange, AgentSettings):
         return self.epochs * self.minibatches / (self.num_envs * self.rollout_steps)
 
     def memory_bytes(self, env: EnvSpec) -> int:
-        """Of the rollout: observations and next observations."""
-        return 2 * self.num_envs * self.rollout_steps * math.prod(env.obs_shape)
+        observation = math.prod(env.obs_shape) * np.dtype(getattr(env, "dtype", "uint8")).itemsize
+        return 2 * self.num_envs * self.rollout_steps * observation
 
     def for_timing(self) -> "PQNSettings":
         """As many minibatches of the same size for each decision, in rollouts of one step."""
@@ -137,7 +137,7 @@ class PQNSettings(ValueRange, AgentSettings):
 
     def notes(self) -> list[str]:
         source = (
-            "Next values come from a bootstrap forward over the rows of each step."
+            "Next values come from a bootstrap forward over the batch of each step."
             if self.bootstrap_source == "recompute"
             else "Next values are the acting forward's, kept from the rollout; only the last step "
             "and truncated ones get a bootstrap forward."
@@ -281,8 +281,8 @@ class PQNAgent(ValueAgent):
     def _update(self, obs: Tensor, action: Tensor, target: Tensor) -> Float[Tensor, "4"]:
         """One optimizer step; returns loss, mean max-Q, mean target, and the gradient's norm."""
         loss, predicted_q = self._loss(obs, action, target)
-        settings = self.settings
-        norm = self.optimizer.descend(loss, settings.learning_rate, settings.gradient_clip)
+        rate, clip = self.settings.learning_rate, self.settings.gradient_clip
+        norm = self.optimizer.descend(loss, rate, clip)
         return torch.stack((loss.detach(), predicted_q, target.mean(), norm))
 
     def _loss(self, obs: Tensor, action: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
