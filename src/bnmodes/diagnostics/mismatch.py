@@ -25,7 +25,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class RowMoments:
-    """Mean and mean square of each sample over its positions; any set's moments follow from them."""
+    """Mean and mean square of each sample over its positions; those of any set follow from them."""
 
     mean: Float64[Tensor, "B C"]
     square: Float64[Tensor, "B C"]
