@@ -66,7 +66,7 @@ def test_each_role_depends_on_what_its_combination_declares(arm, role):
             module.mean.add_(shift)
             module.variance.mul_(1 + shift)
         before = [b.clone() for b in agent.networks["online"].buffers()]
-        y = agent._forward(role, rows).detach()[0]
+        y = agent.forward(role, rows).detach()[0]
         return y, equal(before, agent.networks["online"].buffers())
 
     y, unwritten = first_row(x)
@@ -107,7 +107,7 @@ def values_of(source: str, arm: str, env: str, **changes):
         step = games.step(actions)
         agent.observe(actions, step)
         obs = step.obs
-    return agent._next_values(agent.rollout), ~agent.rollout["terminated"]
+    return agent._next_values(agent.rollout.on_device()), ~agent.rollout.terminated
 
 
 @pytest.mark.parametrize(
@@ -141,11 +141,11 @@ def test_after_a_truncation_the_cache_does_not_use_the_next_game():
         step = games.step(actions)
         agent.observe(actions, step)
         obs = step.obs
-    assert agent.rollout["cut"][4].all()
-    agent.rollout["acting_value"][5] = 99.0
-    values = agent._next_values(agent.rollout)
+    assert agent.rollout.cut[4].all()
+    agent.rollout.acting_value[5] = 99.0
+    values = agent._next_values(agent.rollout.on_device())
     assert (values[4] < 50).all()
-    assert (agent._targets(agent.rollout)[:5] < 50).all()
+    assert (agent._targets(agent.rollout.on_device())[:5] < 50).all()
 
 
 def test_test_rows_act_greedily_and_are_never_learnt_from():
@@ -153,7 +153,7 @@ def test_test_rows_act_greedily_and_are_never_learnt_from():
     obs = games.reset()
     actions = agent.act(obs)
     with torch.no_grad():
-        greedy = agent._forward("act", torch.from_numpy(obs)).argmax(-1).numpy()
+        greedy = agent.forward("act", torch.from_numpy(obs)).argmax(-1).numpy()
     assert agent.epsilon == 1.0
     assert (actions[6:] == greedy[6:]).all()
     runs = []
@@ -270,8 +270,8 @@ def test_learned_values_are_right_on_the_probes(probe, arm, head, seed):
 
 @torch.no_grad()
 def values_among_rollout(agent: PQNAgent, observations: np.ndarray) -> np.ndarray:
-    rows = torch.cat([torch.from_numpy(observations), agent.rollout["obs"].flatten(0, 1)])
-    return agent._q_values(agent._forward("act", rows))[: len(observations)].numpy()
+    rows = torch.cat([torch.from_numpy(observations), agent.rollout.obs.flatten(0, 1)])
+    return agent.q_values(agent.forward("act", rows))[: len(observations)].numpy()
 
 
 @pytest.mark.learns

@@ -5,9 +5,9 @@ from copy import deepcopy
 import numpy as np
 import pytest
 import torch
-from bnmodes.agents.actor_critic_roles import policy, update_rows
 from torch import nn
 
+from bnmodes.agents.actor_critic import joined
 from bnmodes.protocol import BATCH, RUNNING, Mode
 from bnmodes.runs.checkpoint import _encode
 from helpers.actor_critic_agents import build, fill, play
@@ -40,12 +40,21 @@ def measured(agent) -> dict:
 
 
 @torch.no_grad()
-def rows_of(agent):
-    """The rows that `measured` looks at, where they are one minibatch."""
+def inputs_of(agent):
+    """What `measured` gives each role, where it looks at one minibatch."""
     random = rng()
     drawn = agent.transitions(agent.settings.batch_size, random)
     noise = torch.Generator().manual_seed(int(random.integers(2**63 - 1)))
-    return update_rows(agent, drawn, noise)
+    return {role: one.inputs for role, one in agent.role_forwards(drawn, noise).items()}
+
+
+@torch.no_grad()
+def joined_of(agent):
+    """(s, a) and (s′, a′) of that minibatch as one batch, also where no role joins them."""
+    inputs, count = inputs_of(agent), agent.settings.batch_size
+    if len(inputs["predict"][0]) > count:
+        return inputs["predict"]
+    return joined(inputs["predict"], inputs["bootstrap"])
 
 
 @pytest.mark.parametrize("arm", XQC_ARMS)
@@ -116,22 +125,33 @@ def test_measuring_leaves_the_agent_as_it_was(name, arm):
     assert measured(agent) == row
 
 
-@pytest.mark.parametrize("name", ["td3", "xqc", "mrq"])
-def test_a_traced_forward_is_the_forward(name):
-    agent = learnt(name)
-    rows, modes = rows_of(agent), (BATCH, RUNNING) if name == "xqc" else (Mode(statistics="none"),)
-    critic, acting = agent.critics["online"], policy(agent, "online")
-    for mode in modes:
-        with torch.no_grad():
-            traced = critic.traced(rows.proposed, mode)
-            assert torch.equal(traced.output.movedim(1, 0), critic(rows.proposed, mode))
-            logits = agent.actors["online"](agent.encoders["online"](rows.obs, mode), mode)
-            assert torch.equal(acting.traced(rows.obs, mode).output, logits)
-        names = [layer.name for layer in traced.layers]
-        assert len(set(names)) == len(names)
-        assert set(critic.kernels()) - {n for n in names if "input" not in n} <= {
-            "critic1_head", "critic2_head", "embedding_head",
-        }  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "arm"), [("td3", None), ("mrq", None), *(("xqc", arm) for arm in XQC_ARMS)]
+)
+@torch.no_grad()
+def test_what_is_measured_is_the_forward_that_the_agent_runs(name, arm):
+    """The network that diagnostics run gives, in the role's mode, what the agent's own code gives;
+    written out here from the parts that the protocol declares."""
+    agent = learnt(name, arm=arm)
+    random = rng()
+    drawn = agent.transitions(16, random)
+    forwards = agent.role_forwards(drawn, torch.Generator().manual_seed(0))
+    protocol = agent.settings.protocol
+    assert list(forwards) == list(protocol.roles())
+    for role, forward in forwards.items():
+        assert forward.mode == getattr(protocol, role)
+        networks = [agent.networks[n] for n in forward.networks]
+        before = [deepcopy(network.state_dict()) for network in networks]
+        own = forward.output()
+        for network, state in zip(networks, before, strict=True):
+            network.load_state_dict(state)
+        assert len(own) == forward.batch_size
+        if forward.network is not None:
+            mode = Mode(statistics=forward.mode.statistics)
+            measured_output = forward.network(forward.inputs, mode)
+            assert torch.equal(forward.samples_first(measured_output), own)
+        else:
+            assert role in ("model", "model_target")
 
 
 def test_stored_moments_shifted_by_a_known_amount_are_found_in_the_role_that_reads_them():
@@ -139,7 +159,7 @@ def test_stored_moments_shifted_by_a_known_amount_are_found_in_the_role_that_rea
     agent = learnt("xqc")
     target = agent.critics["target"]
     with torch.no_grad():
-        target(rows_of(agent).joined, Mode(statistics="batch", update=1.0))
+        target(joined_of(agent), Mode(statistics="batch", update=1.0))
         exact = measured(agent)
         norms = [m for m in target.modules() if hasattr(m, "variance")]
         for norm in norms:
@@ -192,7 +212,7 @@ def test_joined_batches_meet_the_moments_that_separate_ones_cannot():
     for arm in ("bn-joined", "bn-separate"):
         agent = two_populations(arm)
         with torch.no_grad():
-            agent.critics["target"](rows_of(agent).joined, Mode(statistics="batch", update=1.0))
+            agent.critics["target"](joined_of(agent), Mode(statistics="batch", update=1.0))
         found[arm] = measured(agent)["bootstrap/critic1_action/mean_shift"]
     assert found["bn-joined"] == pytest.approx(0, abs=1e-4)
     assert found["bn-separate"] == pytest.approx(0.5 / EPSILON**0.5, rel=1e-3)
@@ -212,13 +232,13 @@ def test_halves_of_one_population_are_as_far_apart_as_random_halves():
 
 
 def test_relaxed_actions_are_another_population_than_one_hot_ones():
-    """A policy near uniform: the means agree, and the variance is a hundredth of a corner's."""
+    """A policy near uniform: the means agree, and the variance is a hundredth of a one-hot's."""
     agent = learnt("xqc")
     with torch.no_grad():
         for twin in agent.heads["online"].twins:
             twin.input_norm.mean[-3:] = 1 / 3
-            twin.input_norm.variance[-3:] = 2 / 9  # of one of three corners, drawn alike
-    relaxed = rows_of(agent).relaxed.double().numpy()
+            twin.input_norm.variance[-3:] = 2 / 9  # of one of three one-hot actions, drawn alike
+    relaxed = inputs_of(agent)["improve_critic"][1].double().numpy()
     row = measured(agent)
     ratio = (2 / 9 + EPSILON) / (relaxed.var(0) + EPSILON)
     layer = "improve_critic/critic1_action"
@@ -229,12 +249,12 @@ def test_relaxed_actions_are_another_population_than_one_hot_ones():
 
 def test_the_change_of_outputs_is_between_the_two_statistics_on_the_same_rows():
     agent = learnt("xqc")
-    row, rows, support = measured(agent), rows_of(agent), agent.support.double().numpy()
+    row, inputs, support = measured(agent), inputs_of(agent), agent.support.double().numpy()
     count = agent.settings.batch_size
     for role, params, batch, kept in (
-        ("predict", "online", rows.joined, slice(0, count)),
-        ("bootstrap", "target", rows.joined, slice(count, None)),
-        ("improve_critic", "online", rows.proposed, slice(None)),
+        ("predict", "online", inputs["predict"], slice(0, count)),
+        ("bootstrap", "target", inputs["bootstrap"], slice(count, None)),
+        ("improve_critic", "online", inputs["improve_critic"], slice(None)),
     ):
         with torch.no_grad():
             logits = [agent.critics[params](batch, mode)[:, kept] for mode in (RUNNING, BATCH)]
@@ -246,10 +266,12 @@ def test_the_change_of_outputs_is_between_the_two_statistics_on_the_same_rows():
         assert row[f"{role}/mean_q"] == pytest.approx((own @ support).mean(), rel=1e-3, abs=1e-5)
     with torch.no_grad():
         actor, encoder = agent.actors["online"], agent.encoders["online"]
-        logits = [actor(encoder(rows.next_obs, mode), mode) for mode in (RUNNING, BATCH)]
+        logits = [
+            actor(encoder(inputs["bootstrap_actor"], mode), mode) for mode in (RUNNING, BATCH)
+        ]
         changed = (logits[0].argmax(-1) != logits[1].argmax(-1)).double().mean()
         assert row["bootstrap_actor/greedy_changed"] == pytest.approx(float(changed), rel=1e-4)
-        logits = [actor(rows.features, mode) for mode in (RUNNING, BATCH)]
+        logits = [actor(inputs["improve"], mode) for mode in (RUNNING, BATCH)]
         changed = (logits[0].argmax(-1) != logits[1].argmax(-1)).double().mean()
         assert row["improve/greedy_changed"] == pytest.approx(float(changed), rel=1e-4)
 
@@ -257,10 +279,11 @@ def test_the_change_of_outputs_is_between_the_two_statistics_on_the_same_rows():
 @pytest.mark.parametrize("name", ["td3", "xqc", "mrq"])
 def test_max_q_is_of_the_best_one_hot_action(name):
     agent = learnt(name)
-    rows, mode = rows_of(agent), agent.settings.protocol.improve_critic
+    obs, _ = inputs_of(agent)["improve_critic"]
+    mode = agent.settings.protocol.improve_critic
     with torch.no_grad():
         each = [
-            agent.q_values(agent.critics["online"]((rows.obs, one.expand(64, -1)), mode)).mean(0)
+            agent.q_values(agent.critics["online"]((obs, one.expand(64, -1)), mode)).mean(0)
             for one in torch.eye(3)
         ]
     best = float(torch.stack(each).amax(0).mean())
@@ -273,7 +296,7 @@ def test_features_are_those_of_the_predicted_half_before_the_first_critics_head(
     for twin in critic.heads.twins:
         twin.head = nn.Identity()
     with torch.no_grad():
-        features = critic(rows_of(agent).joined, BATCH)[0, :64].double().numpy()
+        features = critic(joined_of(agent), BATCH)[0, :64].double().numpy()
     values = np.linalg.svd(features - features.mean(0), compute_uv=False)
     np.testing.assert_allclose(measured(agent)["spectrum"], values, rtol=1e-3, atol=1e-3)
 

@@ -5,23 +5,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from bnmodes.agents.diagnostic_rows import replay_batches, rollout_batches
 
-from bnmodes.agents.c51 import C51, c51_config
-from bnmodes.agents.pqn import PQN, pqn_config
+from bnmodes.agents.registry import AGENTS
+from bnmodes.diagnostics import replay_batches, rollout_batches
 from bnmodes.envs.registry import make_env
 from bnmodes.protocol import BATCH, RUNNING, Mode
 from bnmodes.runs.checkpoint import _encode
+from helpers.settings import settings_of
 
 pytestmark = pytest.mark.numeric
 
 ROLES = ("predict", "bootstrap", "act")
 
 
-def learnt(agent_class, config, decisions):
+def learnt(name, arm, decisions, **changes):
     """An agent after a few updates, and what it is going to act on."""
-    games = make_env("minatar/breakout", config.env_rows, seed=0)
-    agent = agent_class(config, games.spec, seed=0, total_decisions=1_000)
+    settings = settings_of(name, arm, **changes)
+    games = make_env("minatar/breakout", settings.env_rows, seed=0)
+    agent = AGENTS[name].build(settings, games.spec, seed=0, total_decisions=1_000)
     obs = games.reset()
     agent.begin(obs)
     for _ in range(decisions):
@@ -34,15 +35,15 @@ def learnt(agent_class, config, decisions):
 
 
 def c51(arm="bn-batch", decisions=120, **changes):
-    settings = {"learning_starts_decisions": 80, "replay_capacity": 300}
-    config = replace(c51_config(arm, "minatar", 0.5), **(settings | changes))
-    return learnt(C51, config, decisions)
+    short = {"learning_starts_decisions": 80, "replay_capacity": 300}
+    if arm == "bn-tracked":
+        short["protocol.bootstrap.track"] = 0.5
+    return learnt("c51", arm, decisions, **(short | changes))
 
 
 def pqn(arm="bn-running", decisions=8, **changes):
-    settings = {"num_envs": 16, "test_envs": 4, "rollout_steps": 8, "minibatches": 4}
-    config = replace(pqn_config(arm, "minatar"), **(settings | changes))
-    return learnt(PQN, config, decisions)
+    small = {"num_envs": 16, "test_envs": 4, "rollout_steps": 8, "minibatches": 4}
+    return learnt("pqn", arm, decisions, **(small | changes))
 
 
 def rng():
@@ -136,9 +137,8 @@ def test_stored_moments_shifted_by_a_known_amount_are_found_in_the_role_that_rea
 
 
 def test_exact_moments_change_no_output():
-    agent, obs = c51("bn-running", batch_size=256, norm=replace(
-        c51_config("bn-running", "minatar").norm, bn_stored_variance="biased"
-    ))  # fmt: skip
+    biased = {"norm.bn_stored_variance": "biased"}
+    agent, obs = c51("bn-running", batch_size=256, **biased)
     (batch,) = batches_of(agent)["bootstrap"]
     with torch.no_grad():
         agent.networks["target"](batch, Mode(statistics="batch", update=1.0))
@@ -215,7 +215,7 @@ def test_features_are_those_of_the_predict_role():
     batches = batches_of(agent)["predict"]
     assert batches.shape[:2] == (8, 32)
     with torch.no_grad():
-        features = [agent.networks["online"].features(b, BATCH).numpy() for b in batches]
+        features = [agent.networks["online"].hidden(b, BATCH).numpy() for b in batches]
     features = np.concatenate(features).astype(np.float64)
     values = np.linalg.svd(features - features.mean(0), compute_uv=False)
     np.testing.assert_allclose(agent.diagnose(obs, rng())["spectrum"], values, rtol=1e-3, atol=1e-3)
@@ -254,9 +254,9 @@ def test_a_rollouts_rows_are_minibatches_steps_and_the_acting_batch():
     assert {role: tuple(b.shape[:2]) for role, b in batches.items()} == {
         "predict": (2, 32), "bootstrap": (4, 16), "act": (1, 20),
     }  # fmt: skip
-    steps = {step.numpy().tobytes() for step in agent.rollout["next_obs"]}
+    steps = {step.numpy().tobytes() for step in agent.rollout.next_obs}
     assert {step.numpy().tobytes() for step in batches["bootstrap"]} <= steps
-    held = {row.numpy().tobytes() for row in agent.rollout["obs"].flatten(0, 1)}
+    held = {row.numpy().tobytes() for row in agent.rollout.obs.flatten(0, 1)}
     assert {row.numpy().tobytes() for row in batches["predict"].flatten(0, 1)} <= held
     assert np.array_equal(batches["act"][0].numpy(), obs)
     assert rollout_batches(agent.rollout, 32, obs, 999, rng())["predict"].shape[:2] == (4, 32)

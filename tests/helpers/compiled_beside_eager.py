@@ -57,7 +57,7 @@ def fill(agent, games, decisions=40) -> None:
 
 def learn(agent, updates=1) -> None:
     if hasattr(agent, "rollout"):
-        agent.step = agent.settings.rollout_steps  # the same rollout again
+        agent.rollout.filled = agent.settings.rollout_steps  # the same rollout again
         agent.learn()
     else:
         agent.make_updates(updates)

@@ -5,7 +5,10 @@ from dataclasses import replace
 import pytest
 
 from bnmodes.agents.actor_critic import ActorCritic
-from bnmodes.runs import audit as module
+from bnmodes.agents.c51 import C51Agent
+from bnmodes.agents.mrq import MRQAgent
+from bnmodes.agents.value_agent import ValueAgent
+from bnmodes.errors import UsageError
 from bnmodes.runs.audit import audit_run
 from bnmodes.runs.loop import Stopped, train
 from helpers.run_specs import make_pqn_spec, make_small_actor_critic_spec, make_spec
@@ -38,13 +41,18 @@ def short(spec):
         ),
         (make_spec(arm="bn-batch"), {"bootstrap": "target, batch"}),
         (make_spec(arm="ln"), {"predict": "online, none"}),
+        (
+            make_spec(arm="bn-running", calibrate_target=True),
+            {"calibrate": "target, batch, writes", "bootstrap": "target, running"},
+        ),
     ],
-    ids=["c51 tracked", "pqn act-only", "c51 batch", "c51 ln"],
+    ids=["c51 tracked", "pqn act-only", "c51 batch", "c51 ln", "c51 calibrated"],
 )
 def test_what_is_declared_is_observed(spec, declared, tmp_path):
     audits, notes = audit_run(train(short(spec), tmp_path), seed=0)
     assert notes == []
-    assert len(audits) == 4
+    roles = ["predict", "bootstrap", "act", "evaluate"]
+    assert [found.role for found in audits] == roles + ["calibrate"] * ("calibrate" in declared)
     for found in audits:
         assert found.agrees, found
         assert found.observed == declared.get(found.role, found.observed)
@@ -67,6 +75,7 @@ ALONE = {
     "improve_critic": "online critic, none",
     "bootstrap_actor": "target critic and target actor, none",
 }
+MODEL = {"model": "online critic and model, none", "model_target": "target critic, none"}
 
 
 @pytest.mark.parametrize(
@@ -77,7 +86,7 @@ ALONE = {
         ("xqc", "bn-running", XQC | {"bootstrap": "target critic, running"}),
         ("xqc", "crossq", XQC | {"bootstrap": "online critic, batch"}),
         ("td3", "none", ALONE),
-        ("mrq", "ln", ALONE),
+        ("mrq", "ln", ALONE | MODEL),
     ],
 )
 def test_every_role_of_an_actor_critic_is_observed_as_declared(agent, arm, expected, tmp_path):
@@ -116,19 +125,48 @@ def test_a_policy_that_reads_the_target_where_it_declares_online_is_found(tmp_pa
     assert found.observed == "target critic and target actor, none"
 
 
+def test_a_model_that_learns_from_the_online_encoder_is_found(tmp_path, monkeypatch):
+    folder = train(make_small_actor_critic_spec("mrq", total_decisions=60), tmp_path)
+    honest = MRQAgent.load_networks
+
+    def dishonest(self, networks):
+        honest(self, networks)
+        self.encoders["target"] = self.encoders["online"]
+
+    monkeypatch.setattr(MRQAgent, "load_networks", dishonest)
+    audits, _ = audit_run(folder, seed=0)
+    found = {audit.role: audit for audit in audits}
+    assert found["model_target"].declared == "target critic, none"
+    assert found["model_target"].observed == "online critic, none"
+    assert found["model"].agrees
+
+
+def as_predict_does(monkeypatch) -> None:
+    """The bootstrap runs the online network as predict does, as .train() would leave it."""
+    honest = ValueAgent.forward
+
+    def dishonest(self, role, obs):
+        return honest(self, "predict" if role == "bootstrap" else role, obs)
+
+    monkeypatch.setattr(ValueAgent, "forward", dishonest)
+
+
+@pytest.mark.parametrize("spec", [make_spec(arm="bn-running"), make_pqn_spec(arm="bn-running")])
+def test_a_bootstrap_that_does_something_else_is_found(spec, tmp_path, monkeypatch):
+    folder = train(short(spec), tmp_path)
+    as_predict_does(monkeypatch)
+    audits, _ = audit_run(folder, seed=0)
+    (found,) = [audit for audit in audits if not audit.agrees]
+    assert found.role == "bootstrap"
+    assert found.observed == "online, batch, writes"
+
+
 def test_a_forward_that_does_something_else_ends_with_code_1(tmp_path, run, monkeypatch):
     train(short(make_spec(arm="bn-running")), tmp_path)
     code, out, _ = run("audit", tmp_path)
     assert code == 0
     assert "not as declared" not in out
-    honest = module.forward_as
-
-    def dishonest(role, protocol, networks, x):
-        if role == "bootstrap":  # the online network, as .train() would leave it
-            return honest("predict", protocol, networks, x)
-        return honest(role, protocol, networks, x)
-
-    monkeypatch.setattr(module, "forward_as", dishonest)
+    as_predict_does(monkeypatch)
     code, out, _ = run("audit", tmp_path)
     assert code == 1
     assert "not as declared: bootstrap\n" in out
@@ -136,6 +174,22 @@ def test_a_forward_that_does_something_else_ends_with_code_1(tmp_path, run, monk
     assert [cell.strip() for cell in line.split("  ") if cell.strip()] == [
         "bootstrap", "32 × replay-next-obs", "target, running", "online, batch, writes",
     ]  # fmt: skip
+
+
+def test_an_agent_that_does_not_show_its_forwards_is_refused(tmp_path, monkeypatch):
+    folder = train(short(make_spec(arm="ln")), tmp_path)
+    with monkeypatch.context() as patch:
+        patch.delattr(ValueAgent, "role_forwards")
+        with pytest.raises(UsageError, match="c51 does not show its forwards: give its class"):
+            audit_run(folder, seed=0)
+    honest = C51Agent.role_forwards
+
+    def incomplete(self, transitions, rng):
+        return {"act": honest(self, transitions, rng)["act"]}
+
+    monkeypatch.setattr(C51Agent, "role_forwards", incomplete)
+    with pytest.raises(UsageError, match="a role 'predict', but the agent's `role_forwards` has"):
+        audit_run(folder, seed=0)
 
 
 def test_a_stopped_run_is_audited_at_its_checkpoint_and_left_as_it_is(tmp_path, run, stop_at):

@@ -162,7 +162,7 @@ class ActorCritic(ReplayAgent):
             self._evaluation_stream = (self.decisions, stream)
         return self._evaluation_stream[1]
 
-    def _critic_update(self, *rows_and_noise: Any) -> Any:
+    def _critic_update(self, *batch_and_noise: Any) -> Any:
         """One step of the critics; returns loss, mean predicted Q and mean bootstrapped Q, and
         whatever else the subclass needs."""
         raise NotImplementedError
@@ -178,12 +178,12 @@ class ActorCritic(ReplayAgent):
     def _relaxed(self, logits: Tensor, gumbel: Tensor) -> Float[Tensor, "B actions"]:
         return gumbel_softmax(logits, self.settings.temperature, gumbel)
 
-    def _gumbel(self, rows: int) -> Float[Tensor, "rows actions"]:
-        return self.execution.to_device(gumbel_noise((rows, self.num_actions), self.policy_stream))
+    def _gumbel(self, size: int) -> Float[Tensor, "size actions"]:
+        return self.execution.to_device(gumbel_noise((size, self.num_actions), self.policy_stream))
 
-    def _gaussian(self, rows: int) -> Float[Tensor, "rows actions"]:
+    def _gaussian(self, size: int) -> Float[Tensor, "size actions"]:
         return self.execution.to_device(
-            gaussian_noise((rows, self.num_actions), self.policy_stream)
+            gaussian_noise((size, self.num_actions), self.policy_stream)
         )
 
     def _bootstrap_noise(self) -> tuple[Tensor, Tensor]:

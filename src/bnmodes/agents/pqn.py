@@ -136,7 +136,7 @@ class PQNSettings(ValueRange, AgentSettings):
 
     def notes(self) -> list[str]:
         source = (
-            "Next values come from a bootstrap forward over the rows of each step."
+            "Next values come from a bootstrap forward over the batch of each step."
             if self.bootstrap_source == "recompute"
             else "Next values are the acting forward's, kept from the rollout; only the last step "
             "and truncated ones get a bootstrap forward."
@@ -280,8 +280,8 @@ class PQNAgent(ValueAgent):
     def _update(self, obs: Tensor, action: Tensor, target: Tensor) -> Float[Tensor, "4"]:
         """One optimizer step; returns loss, mean max-Q, mean target, and the gradient's norm."""
         loss, predicted_q = self._loss(obs, action, target)
-        settings = self.settings
-        norm = self.optimizer.descend(loss, settings.learning_rate, settings.gradient_clip)
+        rate, clip = self.settings.learning_rate, self.settings.gradient_clip
+        norm = self.optimizer.descend(loss, rate, clip)
         return torch.stack((loss.detach(), predicted_q, target.mean(), norm))
 
     def _loss(self, obs: Tensor, action: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,7 +1,7 @@
 """What agents share whose every role runs a network with a value for each action: its building,
 greedy actions, and the forwards that `audit` and diagnostics ask for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -12,6 +12,7 @@ from torch import Tensor
 from bnmodes.agents.settings import AgentSettings
 from bnmodes.agents.shared import forward_as
 from bnmodes.diagnostics import (
+    Batches,
     RoleForward,
     Row,
     Transitions,
@@ -98,7 +99,7 @@ class ValueAgent:
 
     def measured(
         self,
-        batches: Mapping[Role, Sequence[Tensor]],
+        batches: Mapping[Role, Batches],
         optimizer: Optimizer,
         rng: np.random.Generator,
     ) -> Row:

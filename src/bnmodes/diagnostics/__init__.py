@@ -16,10 +16,16 @@ from bnmodes.diagnostics.measure import (
 from bnmodes.diagnostics.passes import passes
 from bnmodes.diagnostics.readout import ActionLogits, ValuesOfActions, ValuesOfRows
 from bnmodes.diagnostics.role_forward import RoleForward, Transitions
-from bnmodes.diagnostics.rows import newest_acting_batches, replay_batches, rollout_batches
+from bnmodes.diagnostics.rows import (
+    Batches,
+    newest_acting_batches,
+    replay_batches,
+    rollout_batches,
+)
 
 __all__ = [
     "ActionLogits",
+    "Batches",
     "RoleForward",
     "Row",
     "Transitions",

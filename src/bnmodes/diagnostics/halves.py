@@ -1,8 +1,9 @@
-"""Are (s, a) and (s′, a′) one population? The moments of the two halves of joined batches.
+"""Are (s, a) and (s′, a′) one population? Compares the two halves of joined batches.
 
-Where they are not, a critic that is given each half alone normalises the same row by other moments
-when it predicts than when it bootstraps; in a joined batch both are normalised by the moments of
-both. Relaxed actions of a policy's loss are a third population: the role `improve_critic`.
+Where they are not, a critic that is given each half alone normalises the same sample by other
+statistics when it predicts than when it bootstraps; in a joined batch both are normalised by the
+statistics of both. Relaxed actions of a policy's loss are a third population: the role
+`improve_critic`.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,8 @@ from bnmodes.diagnostics.passes import NormPass, Pass
 
 
 def halves_mismatch(joined: Sequence[Pass], rng: np.random.Generator) -> dict[str, float]:
-    """Of each half against the other and against both, beside what random halves would show."""
+    """Distances of each half from the other and from both together, for each BatchNorm, beside
+    those that random halves of the same batches show (`_floor`)."""
     values = {}
     for norms in zip(*(one.norms for one in joined), strict=True):
         found = _mean([_distances(norm, _first_half(norm)) for norm in norms])
@@ -31,12 +33,12 @@ def halves_mismatch(joined: Sequence[Pass], rng: np.random.Generator) -> dict[st
 def _distances(
     norm: NormPass, chosen: Float64[Tensor, "sets rows"]
 ) -> dict[tuple[str, str], float]:
-    """`chosen` is 1 for the rows of one half and 0 for those of the other."""
+    """By pair and metric; `chosen` is 1 for the samples of one half and 0 for the other's."""
     half = chosen.shape[1] // 2
-    now = norm.rows.of_sets(chosen / half, half, norm.convention)
-    following = norm.rows.of_sets((1 - chosen) / half, half, norm.convention)
+    first = norm.rows.of_sets(chosen / half, half, norm.convention)
+    second = norm.rows.of_sets((1 - chosen) / half, half, norm.convention)
     both = norm.rows.of_all(norm.convention)
-    pairs = {"halves": (now, following), "now_half": (now, both), "next_half": (following, both)}
+    pairs = {"halves": (first, second), "now_half": (first, both), "next_half": (second, both)}
     return {
         (pair, name): value
         for pair, moments in pairs.items()

@@ -1,4 +1,4 @@
-"""How far stored moments are from the moments of the rows that a forward really gets."""
+"""How far running statistics are from the statistics of the batches that a forward really gets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _SCALES_WITH_VARIANCE = "kl"
 
 @dataclass(frozen=True)
 class Moments:
-    """Of each channel."""
+    """Mean and variance of each channel."""
 
     mean: Float64[Tensor, "*sets C"]
     variance: Float64[Tensor, "*sets C"]
@@ -25,7 +25,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class RowMoments:
-    """Each row's own, over its positions: what the moments of any set of rows are made of."""
+    """Mean and mean square of each sample over its positions; those of any set follow from them."""
 
     mean: Float64[Tensor, "B C"]
     square: Float64[Tensor, "B C"]
@@ -34,7 +34,8 @@ class RowMoments:
     def of_sets(
         self, weights: Float64[Tensor, "*sets B"], rows: int, convention: StoredVariance
     ) -> Moments:
-        """Of sets of `rows` rows each, which `weights` average; variance as the layer stores it."""
+        """Moments of sets of `rows` samples each, which `weights` average; variance as the layer
+        stores it."""
         mean = weights @ self.mean
         variance = (weights @ self.square - mean.square()).clamp(min=0)
         if convention == "unbiased":
@@ -64,7 +65,7 @@ def stacked(parts: Sequence[Moments]) -> Moments:
 
 
 def distance(stored: Moments, batch: Moments, epsilon: float) -> dict[str, float]:
-    """Summaries over channels, mean over sets.
+    """Metrics by name: summaries over channels, mean over sets.
 
     `epsilon` is the layer's, because what it divides by is √(variance + ε). The mean shift is in
     standard deviations of the batch, the log variance ratio is unsigned, and the divergence is
@@ -93,13 +94,13 @@ def noise_floor(
     convention: StoredVariance,
     rng: np.random.Generator,
 ) -> dict[str, float]:
-    """The `distance` between two independent batches of `batch_rows` rows of one population.
+    """The `distance` between two independent batches of `batch_rows` samples of one population.
 
-    Two disjoint random sets of the rows themselves are two such batches, whatever the activations'
-    distribution. The unit that is drawn is the row: positions of one feature map are correlated,
-    so a formula with rows × positions samples would be far too small. Where there are not two
-    batches of rows, the sets are smaller, and their distance is scaled as sampling noise is: with
-    1/√rows, and the quadratic divergence with 1/rows.
+    Two disjoint random sets of the measured samples are two such batches, whatever the
+    distribution of activations. Whole samples are drawn: positions of one feature map are
+    correlated, so a formula that counts samples × positions would give far too small a floor. Where
+    there are fewer than two batches of samples, the sets are smaller, and their distance is scaled
+    as sampling noise is: with 1/√size, and the quadratic divergence with 1/size.
     """
     available = len(rows.mean)
     size = min(batch_rows, available // 2)

@@ -19,7 +19,8 @@ def dormant_units(activity: Float[Tensor, " units"], threshold: float) -> int:
 
 
 def dormant_fractions(activity: Mapping[str, Float[Tensor, " _"]]) -> dict[str, float]:
-    """Per layer and pooled over units; `activity` is each unit's mean |h| over rows, positions."""
+    """Shares of dormant units, pooled and per layer, by metric name; `activity` is each unit's mean
+    |activation| over samples and positions."""
     units = sum(map(len, activity.values()))
     fractions = {}
     for threshold in DORMANT_THRESHOLDS:

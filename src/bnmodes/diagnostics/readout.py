@@ -1,4 +1,4 @@
-"""What a network's output means: its level, and how far two outputs of the same rows are apart."""
+"""What a network's output means: its level, and how far two outputs of the same batch are apart."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,14 +10,18 @@ from torch import Tensor
 
 @runtime_checkable
 class Readout(Protocol):
-    def level(self, output: Tensor) -> dict[str, Tensor]: ...
+    """Metrics of a network's output, by name; samples are the first axis."""
 
-    def change(self, output: Tensor, other: Tensor) -> dict[str, Tensor]: ...
+    def level(self, output: Tensor) -> dict[str, Tensor]:
+        """How large the output is."""
+
+    def change(self, output: Tensor, other: Tensor) -> dict[str, Tensor]:
+        """How far it is from another output for the same samples."""
 
 
 @dataclass(frozen=True)
 class ValuesOfActions:
-    """Of a value learner: [B, actions], or [B, actions, atoms]."""
+    """The output of a value learner: [B, actions], or [B, actions, atoms]."""
 
     q_values: Callable[[Tensor], Tensor]
 
@@ -37,7 +41,7 @@ class ValuesOfActions:
 
 @dataclass(frozen=True)
 class ValuesOfRows:
-    """Of twin critics, which judge each row's own action: [B, 2, 1], or [B, 2, atoms]."""
+    """The output of twin critics, for one action of each sample: [B, 2, 1], or [B, 2, atoms]."""
 
     q_values: Callable[[Tensor], Tensor]
 
@@ -53,7 +57,7 @@ class ValuesOfRows:
 
 @dataclass(frozen=True)
 class ActionLogits:
-    """Of a policy: [B, actions]."""
+    """The output of a policy: [B, actions]."""
 
     def level(self, output: Tensor) -> dict[str, Tensor]:
         return {}
@@ -65,5 +69,5 @@ class ActionLogits:
 def total_variation(
     logits: Float[Tensor, "B values atoms"], other_logits: Float[Tensor, "B values atoms"]
 ) -> Float[Tensor, ""]:
-    """Half the sum of |p − p′| over atoms, mean over rows and actions (or twins)."""
+    """Half the sum of |p − p′| over atoms, mean over samples and actions (or twins)."""
     return (logits.softmax(-1) - other_logits.softmax(-1)).abs().sum(-1).mean() / 2

@@ -72,8 +72,8 @@ class TwinHeads(ModedModule):
         super().__init__()
         self.twins = nn.ModuleList([make_head("critic1_"), make_head("critic2_")])
 
-    def run(self, rows: StateAction, mode: Mode) -> Float[Tensor, "2 B outputs"]:
-        x = torch.cat(rows, dim=1)
+    def run(self, pair: StateAction, mode: Mode) -> Float[Tensor, "2 B outputs"]:
+        x = torch.cat(pair, dim=1)
         return torch.stack([twin(x, mode) for twin in self.twins])
 
 
@@ -86,9 +86,9 @@ class Critic(ModedModule):
         self.to(memory_format=torch.channels_last)  # the fastest order for convolutions on CPUs
 
     def run(
-        self, rows: tuple[ObservationBatch, Float[Tensor, "B actions"]], mode: Mode
+        self, pair: tuple[ObservationBatch, Float[Tensor, "B actions"]], mode: Mode
     ) -> Float[Tensor, "2 B outputs"]:
-        obs, action = rows
+        obs, action = pair
         return self.heads((self.encoder(obs, mode), action), mode)
 
 

@@ -31,8 +31,8 @@ class StateActionEmbedding(ModedModule):
             prefix="embedding_",
         )
 
-    def run(self, rows: StateAction, mode: Mode) -> Float[Tensor, "B units"]:
-        state, action = rows
+    def run(self, pair: StateAction, mode: Mode) -> Float[Tensor, "B units"]:
+        state, action = pair
         return self.mix(torch.cat([state, self.action(action, mode)], dim=1), mode)
 
 
@@ -54,8 +54,8 @@ class EmbeddedHeads(ModedModule):
             for prefix in ("critic1_", "critic2_")
         )
 
-    def run(self, rows: StateAction, mode: Mode) -> Float[Tensor, "2 B 1"]:
-        x = self.embedding(rows, mode)
+    def run(self, pair: StateAction, mode: Mode) -> Float[Tensor, "2 B 1"]:
+        x = self.embedding(pair, mode)
         return torch.stack([twin(x, mode) for twin in self.twins])
 
 

@@ -2,13 +2,15 @@ import pytest
 import torch
 from torch import nn
 
-from bnmodes.networks.value import NormSettings, QNetwork
+from bnmodes.networks.norms import NormSettings
+from bnmodes.networks.value import QNetwork
 from bnmodes.protocol import BATCH
 
 pytestmark = pytest.mark.numeric
 
 NATURE = {"obs_shape": (4, 84, 84), "torso": "nature", "pixel_scale": 1 / 255}
 MINATAR = {"obs_shape": (6, 10, 10), "torso": "minatar", "pixel_scale": 1.0}
+VECTOR = {"obs_shape": (7,), "torso": "dense", "pixel_scale": 1.0}
 
 
 def build(kind="none", seed=0, head_shape=(3, 51), **options) -> QNetwork:
@@ -17,13 +19,16 @@ def build(kind="none", seed=0, head_shape=(3, 51), **options) -> QNetwork:
     return QNetwork(head_shape=head_shape, norm=norm, generator=generator, **options)
 
 
-def images(network_options, rows=5):
+def observations(network_options, count=5):
     torch.manual_seed(1)
-    return torch.randint(0, 256, (rows, *network_options["obs_shape"]), dtype=torch.uint8)
+    shape = (count, *network_options["obs_shape"])
+    if network_options is VECTOR:
+        return torch.randn(shape)
+    return torch.randint(0, 256, shape, dtype=torch.uint8)
 
 
 @pytest.mark.parametrize("kind", ["none", "ln", "bn"])
-@pytest.mark.parametrize("options", [NATURE, MINATAR], ids=["nature", "minatar"])
+@pytest.mark.parametrize("options", [NATURE, MINATAR, VECTOR], ids=["nature", "minatar", "dense"])
 def test_it_is_the_same_function_as_a_plain_sequential_network(kind, options):
     """Written out with torch's own layers: linear, norm, ReLU on each hidden layer; a bare head."""
     network = build(kind, **options)
@@ -32,26 +37,30 @@ def test_it_is_the_same_function_as_a_plain_sequential_network(kind, options):
         if kind == "bn":
             return nn.BatchNorm2d(features) if conv else nn.BatchNorm1d(features)
         if kind == "ln":
-            per_row = nn.LayerNorm(features, eps=1e-6)
-            return ChannelsLast(per_row) if conv else per_row
+            per_sample = nn.LayerNorm(features, eps=1e-6)
+            return ChannelsLast(per_sample) if conv else per_sample
         return nn.Identity()
 
-    convolutions = (
-        [(4, 32, 8, 4), (32, 64, 4, 2), (64, 64, 3, 1)] if options is NATURE else [(6, 16, 3, 1)]
-    )
-    flat, units = (3136, 512) if options is NATURE else (1024, 128)
+    convolutions, dense = {
+        "nature": ([(4, 32, 8, 4), (32, 64, 4, 2), (64, 64, 3, 1)], [(3136, 512)]),
+        "minatar": ([(6, 16, 3, 1)], [(1024, 128)]),
+        "dense": ([], [(7, 256), (256, 256)]),
+    }[options["torso"]]
     plain = []
     for channels_in, channels_out, kernel, stride in convolutions:
         plain += [nn.Conv2d(channels_in, channels_out, kernel, stride)]
         plain += [norm(channels_out, conv=True), nn.ReLU()]
-    plain += [ChannelsLastFlatten(), nn.Linear(flat, units), norm(units, conv=False), nn.ReLU()]
+    if convolutions:
+        plain += [ChannelsLastFlatten()]
+    for inputs, units in dense:
+        plain += [nn.Linear(inputs, units), norm(units, conv=False), nn.ReLU()]
     plain = nn.Sequential(*plain, nn.Linear(units, 3 * 51))
     with torch.no_grad():
         linears = [m for m in plain if isinstance(m, nn.Conv2d | nn.Linear)]
         for ours, theirs in zip([*network.linears, network.head], linears, strict=True):
             theirs.weight.copy_(ours.weight)
             theirs.bias.copy_(ours.bias)
-    x = images(options)
+    x = observations(options)
     expected = plain(x.float() * options["pixel_scale"]).reshape(5, 3, 51)
     torch.testing.assert_close(network(x, BATCH), expected, rtol=1e-4, atol=1e-4)
 
@@ -85,16 +94,8 @@ def test_the_seed_alone_decides_the_initial_weights():
     assert not torch.equal(first.head.weight, other.head.weight)
 
 
-def test_features_are_what_the_head_reads():
-    network, x = build("bn", **MINATAR), images(MINATAR)
-    features = network.features(x, BATCH)
-    assert features.shape == (5, 128)
-    assert (features >= 0).all()
-    torch.testing.assert_close(network.head(features).reshape(5, 3, 51), network(x, BATCH))
-
-
 def test_a_scalar_head_has_one_number_per_action():
-    assert build(head_shape=(3,), **MINATAR)(images(MINATAR), BATCH).shape == (5, 3)
+    assert build(head_shape=(3,), **MINATAR)(observations(MINATAR), BATCH).shape == (5, 3)
 
 
 def test_layernorm_over_all_has_a_scale_for_every_element_of_the_map():
