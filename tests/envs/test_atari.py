@@ -217,10 +217,7 @@ def test_saved_games_go_on_exactly(
 
 
 def test_another_emulators_games_do_not_go_on() -> None:
-    vector = AtariVector("Pong-sticky", 2, seed=0)
-    vector.reset()
-    for _ in range(60):
-        vector.step(np.array([2, 3]))
+    play(vector := AtariVector("Pong-sticky", 2, seed=0), 60)
     state = vector.state()
     resumed = AtariVector("Pong-sticky", 2, seed=1)
     other = state | {"seeds": state["seeds"] + 1}
