@@ -1,6 +1,7 @@
 """Environments by name: `minatar/breakout`, `atari/Pong`, `atari/Pong-sticky`, `probe/chain`."""
 
 import difflib
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -61,6 +62,7 @@ def list_envs() -> list[Listing]:
     return listings
 
 
+@cache
 def _look_up(name: str) -> tuple[str, str]:
     known = {
         f"{family}/{game}".lower(): (family, game)
