@@ -130,9 +130,8 @@ def main() -> None:
         for kind in INTERVALS:
             shares = np.array([one[kind] for one in found]).T  # [IQM or contrast, families]
             cells = [f"{x.mean():.1%} ({x.min():.1%}, {x.max():.1%})" for x in shares]
-            print(
-                f"{games:2} × {seeds:<2}          {kind:11}  {cells[0]:20} {cells[1]}", flush=True
-            )
+            size = f"{games:2} × {seeds}"
+            print(f"{size:16} {kind:12} {cells[0]:20} {cells[1]}", flush=True)
     for games, seeds in ((26, 3), (5, 3)):
         found = other_aggregates(games, seeds, options.studies, options.seed)
         said = ", ".join(f"{name} {share:.1%}" for name, share in found.items())

@@ -147,7 +147,7 @@ def _wins(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _count(values: np.ndarray) -> np.ndarray:
-    return (~np.isnan(values)).sum(-1)
+    return np.asarray((~np.isnan(values)).sum(-1))
 
 
 def _mean(values: np.ndarray, axis: int) -> np.ndarray:
@@ -290,8 +290,7 @@ def _bounds(
 ) -> tuple[np.ndarray, np.ndarray]:
     quantiles = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2], axis=-1)
     if kind == "percentile":
-        return quantiles[0], quantiles[1]
+        return tuple(map(np.asarray, quantiles))
     stretch, bias_factor = _stretch(variances, level)
     bias = bias_factor * (replicates.mean(-1) - point)
-    low, high = point + stretch * (quantiles - point) - bias
-    return low, high
+    return tuple(map(np.asarray, point + stretch * (quantiles - point) - bias))

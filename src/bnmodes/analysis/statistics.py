@@ -59,6 +59,8 @@ AGGREGATES: dict[str, Statistic] = {
 def _game_means(
     values: Float[np.ndarray, "*batch games seeds"],
 ) -> Float[np.ndarray, "*batch games"]:
+    if not np.isnan(values).any():
+        return values.mean(-1)
     require_runs(values)
     return np.nanmean(values, axis=-1)
 

@@ -135,6 +135,7 @@ def _known() -> dict[str, tuple[str, str]]:
     }
 
 
+@cache
 def _look_up(name: str) -> tuple[str, str]:
     """The suite and the game in its usual spelling."""
     if plugins.is_reference(name):

@@ -290,7 +290,7 @@ def test_a_figure_of_ones_own_is_drawn_in_its_place(monkeypatch):
 
     @study_figure(place=1.5)
     def mine(numbers):
-        yield Drawing("mine", new_figure(2, 2), "What I want to see.")
+        yield Drawing("mine", new_figure(2.0, 2.0), "What I want to see.")
 
     drawn = draw_all(numbers_of(synthetic_results(minatar_study(("breakout",)))))
     assert list(drawn)[:2] == ["bars", "mine"]
@@ -299,9 +299,9 @@ def test_a_figure_of_ones_own_is_drawn_in_its_place(monkeypatch):
 @pytest.mark.parametrize("caption", ["", "  "])
 def test_a_figure_without_caption_is_an_error(caption):
     with pytest.raises(ValueError, match="the figure mine has no caption"):
-        Drawing("mine", new_figure(2, 2), caption)
+        Drawing("mine", new_figure(2.0, 2.0), caption)
     with pytest.raises(TypeError, match="caption"):
-        Drawing("mine", new_figure(2, 2))
+        Drawing("mine", new_figure(2.0, 2.0))
 
 
 def test_every_arm_has_its_own_colour_and_known_arms_keep_theirs():

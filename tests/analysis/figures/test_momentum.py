@@ -18,9 +18,10 @@ RESAMPLES = 100
 
 def level(arm):
     """Slow moments harm whoever reads them."""
-    update = 1 - momentum_of(arm, "minatar/breakout")
-    reads = arm.base in ("bn-running", "bn-bootstrap-only", "bn-act-only")
-    return {"bn-act-only": 0.8}.get(arm.base, 0.5) + (np.log10(update) / 10 if reads else 0)
+    base = {"bn-act-only": 0.8}.get(arm.base, 0.5)
+    if arm.base not in ("bn-running", "bn-bootstrap-only", "bn-act-only"):
+        return base
+    return base + np.log10(1 - momentum_of(arm, "minatar/breakout")) / 10
 
 
 @pytest.fixture(scope="module")

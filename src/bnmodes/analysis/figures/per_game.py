@@ -95,7 +95,7 @@ def _panels(
     left, gap, below, between = 0.72, 0.5, 0.62, 0.5
     total_width = left + columns * width + (columns - 1) * gap + 0.2
     legend_rows = 1 + -(-len(labels) // _legend_columns(labels, total_width, points))
-    above = 0.5 + 1.75 * points / 72 * legend_rows
+    above = 0.38 + 1.75 * points / 72 * legend_rows
     total_height = below + rows * height + (rows - 1) * between + above
     figure = new_figure(total_width, total_height, layout=None)
     panels = []

@@ -6,13 +6,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from bnmodes.analysis.figures.style import (
-    DPI,
-    TITLE,
-    in_house_style,
-    label_line_ends,
-    new_figure,
-)
+from bnmodes.analysis.figures.style import DPI, TITLE, in_house_style, new_figure
 from bnmodes.analysis.figures.time_axis import thousands
 from bnmodes.analysis.palette import ArmStyle, styles_of
 from bnmodes.errors import UsageError
@@ -21,8 +15,6 @@ from bnmodes.runs.spec import RunSpec
 
 _DETAILED = 3
 """Most runs that are drawn with single games and training returns; of more, only the curves."""
-_MANY = 12
-"""Most runs that have a label each: more would not be legible."""
 Points = list[tuple[int, float]]
 
 
@@ -40,24 +32,31 @@ def learning_curve(runs: list[RunFolder], path: Path) -> None:
         raise UsageError(f"{path.parent} is no folder: make it first.")
     specs = [run.spec() for run in runs]
     styles = styles_of([spec.arm.removesuffix("-changed") for spec in specs])
-    figure = new_figure(8.0, max(4.2, 1.4 + 0.22 * len(runs)))
+    figure = new_figure(9.0 if len(runs) > 1 else 7.5, max(4.2, 1.0 + 0.2 * len(runs)))
     axes = figure.subplots()
     labels = _labels(specs, [run.path.name for run in runs])
     for run, style, label in zip(runs, styles, labels, strict=True):
         _draw_run(axes, run, style, label, is_detailed=len(runs) <= _DETAILED)
-    games = sorted({spec.env for spec in specs})
-    agents = sorted({spec.agent.upper() for spec in specs})
-    axes.set_title(f"{', '.join(agents)} on {', '.join(games)}", **TITLE)
+    axes.set_title(_title(specs), **TITLE)
     axes.set(xlabel="decisions", ylabel="return of a game (raw)")
     axes.xaxis.set_major_formatter(thousands)
     axes.margins(x=0)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
-    if len(runs) <= _MANY:
-        label_line_ends([axes], fontsize=8.5)
-    else:
-        figure.legend(loc="outside right upper", frameon=False, ncols=1 + len(runs) // 25)
+    if len(runs) > 1:
+        curves = [line for line in axes.lines if not line.get_label().startswith("_")]
+        curves.sort(key=lambda line: -line.get_ydata()[-1])  # in the order of their ends
+        options = {"frameon": False, "fontsize": 8.5, "handlelength": 3, "alignment": "left"}
+        figure.legend(handles=curves, loc="outside right upper", title="by last return", **options)
     figure.savefig(path, dpi=DPI)
+
+
+def _title(specs: Sequence[RunSpec]) -> str:
+    games = sorted({spec.env for spec in specs})
+    agents = ", ".join(sorted({spec.agent.upper() for spec in specs}))
+    if len(specs) == 1:
+        return f"{agents} {specs[0].arm}, seed {specs[0].seed}, on {games[0]}"
+    return f"{agents} on {', '.join(games) if len(games) <= 2 else f'{len(games)} games'}"
 
 
 def _labels(specs: Sequence[RunSpec], names: Sequence[str]) -> list[str]:

@@ -166,7 +166,7 @@ def picture(
         f'src="{_data(png)}">'
     )
     return (
-        f'<figure id="{escape(name)}"><a class="sheet" href="{escape(link)}" '
+        f'<figure id="figure-{escape(name)}"><a class="sheet" href="{escape(link)}" '
         f'title="open the picture alone"><picture>{source}{image}</picture></a>'
         f"<figcaption>{escape(caption)}</figcaption></figure>"
     )
