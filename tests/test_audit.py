@@ -187,6 +187,6 @@ def test_it_reads_well():
     assert str(audit(foreign().train(), rows())) == (
         "statistics   batch: moments of these rows\n"
         "batch-mates  each row depends on them\n"
-        "writes       stored moments"
+        "writes       running statistics"
     )
     assert "batch-mates  each row stands alone" in str(audit(foreign().eval(), rows()))

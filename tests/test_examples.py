@@ -26,7 +26,7 @@ def test_stable_baselines3s_target_reads_stored_moments(shown):
     audits = shown("sb3_audit.py")
     assert audits.keys() == {"predict", "bootstrap", "act"}
     assert "statistics   batch" in audits["predict"]
-    assert "writes       stored moments" in audits["predict"]
+    assert "writes       running statistics" in audits["predict"]
     for role in ("bootstrap", "act"):
         assert "statistics   running" in audits[role]
         assert "writes       nothing" in audits[role]

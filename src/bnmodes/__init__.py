@@ -1,6 +1,6 @@
 """BatchNorm forward modes of value-learning agents."""
 
-from bnmodes.audit import Audit, audit
+from bnmodes.audit import Audit, CopyAudit, audit, audit_copy, audit_function
 from bnmodes.norm.foreign import forward_mode
 from bnmodes.norm.layers import BatchNorm, LayerNorm, ModedModule
 from bnmodes.protocol import BATCH, RUNNING, Forward, Mode, Protocol, Setting, explain, preset
@@ -10,6 +10,7 @@ __all__ = [
     "RUNNING",
     "Audit",
     "BatchNorm",
+    "CopyAudit",
     "Forward",
     "LayerNorm",
     "Mode",
@@ -17,6 +18,8 @@ __all__ = [
     "Protocol",
     "Setting",
     "audit",
+    "audit_copy",
+    "audit_function",
     "explain",
     "forward_mode",
     "preset",
