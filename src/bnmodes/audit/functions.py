@@ -35,7 +35,7 @@ def audit_function(forward: Callable, statistics, batch) -> Audit:
             given,
         )
         before = leaves(changed)
-        result = forward(changed, batch)
+        result = forward(changed, map_arrays(np.copy, batch))
         if not isinstance(result, tuple) or len(result) != 2:
             raise UsageError(
                 "audit_function needs a forward that returns (output, new statistics): wrap it in "

@@ -28,6 +28,7 @@ from bnmodes.audit.trees import (
     count_rows,
     leaf,
     leaves,
+    map_arrays,
     thinned,
     with_other_mates,
 )
@@ -96,6 +97,7 @@ class _Look:
 
     def run(self, batch, direction: int = 0, size: float = 1.0) -> Seen:
         before = self._begin(direction, size, self.moments)
+        batch = map_arrays(Tensor.clone, batch)
         if not self.awake:
             output, layers = self.forward(batch), {}
         else:
@@ -110,7 +112,7 @@ class _Look:
     def left_behind(self, batch, slots: list[Slot], changed: Slot | None = None) -> Leaves:
         """The values of these slots after a run, and the run's output."""
         self._begin(+1 if changed else 0, 1.0, [changed] if changed else [])
-        output = leaves(self.forward(batch))
+        output = leaves(self.forward(map_arrays(Tensor.clone, batch)))
         left = {slot.name: leaf(slot.now()) for slot in slots if slot.now() is not None}
         return left | {f"output{path}": value for path, value in output.items()}
 
@@ -171,25 +173,26 @@ def _find_moments(look: _Look, batch) -> list[Slot]:
     slots = [slot for slot in look.sandbox.slots if slot.may_be_moment]
     known = [slot for slot in slots if slot.is_known_moment]
     others = [slot for slot in slots if not slot.is_known_moment and slot.has_values]
-    found = {}
+    written: dict[bool | None, list[Slot]] = {}
     (_, exchanged), *_ = with_other_mates(batch, count_rows(batch))
-    for training in (None, True, False) if others else ():
-        look.training = training
+    for look.training in (None, True, False) if others else ():
         try:
-            plain = look.left_behind(batch, others)
-            other = look.left_behind(exchanged, others)
-            written = [slot for slot in others if _differs(plain, other, slot.name)]
-            for slot in (slot for slot in written if slot not in found):
-                changed = look.left_behind(batch, others, changed=slot)
-                if change(plain, changed) is not Change.NONE:
-                    found[slot] = True
+            plain, other = (look.left_behind(given, others) for given in (batch, exchanged))
         except Exception:
-            if training is None:
+            if look.training is None:
                 raise
-        finally:
-            look.training = None
-    # Read in evaluation mode, written in training: a momentum of 1 forgets what was there.
-    return known + list(found)
+            continue  # a module that has no such mode
+        written[look.training] = [slot for slot in others if _differs(plain, other, slot.name)]
+    found = []
+    for slot in dict.fromkeys(slot for slots in written.values() for slot in slots):
+        # A cache is written too. What is read later, or averaged with what was there, is a moment.
+        for look.training, slots in written.items():
+            plain, other = (look.left_behind(batch, slots, changed) for changed in (None, slot))
+            if change(plain, other) is not Change.NONE:
+                found.append(slot)
+                break
+    look.training = None
+    return known + found
 
 
 def _differs(a: Leaves, b: Leaves, name: str) -> bool:

@@ -46,7 +46,7 @@ class Slot:
 
 
 class Sandbox:
-    """Tensors, training flags and random states of `modules`; as a context it restores at its end."""
+    """Tensors, training flags and random states of `modules`; a context that ends with restore."""
 
     def __init__(self, modules: Sequence[nn.Module]):
         self.parts = {

@@ -11,7 +11,9 @@ from torch import Tensor
 from bnmodes.errors import UsageError
 
 _ROUNDINGS = 64
-"""A clear change is this many times larger than the spacing of numbers as large as the output."""
+"""A clear change is so many times the spacing of numbers as large as the output,"""
+_LARGE = 0.03
+"""or this share of the output, where numbers have few digits."""
 _KEPT_PER_ROW = 1024
 """Of a layer's outputs, so many elements of each row are compared, at equal distances."""
 
@@ -117,7 +119,7 @@ def _change(a: Leaf, b: Leaf) -> Change:
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
         return Change.CLEAR
     size = max(np.abs(side.values[np.isfinite(side.values)]).max() for side in (a, b))
-    clear = np.abs(x - y).max() > _ROUNDINGS * a.rounding * size
+    clear = np.abs(x - y).max() > min(_ROUNDINGS * a.rounding, _LARGE) * size
     return Change.CLEAR if clear else Change.FAINT
 
 
