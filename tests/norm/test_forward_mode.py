@@ -11,93 +11,19 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from bnmodes import forward_mode
 from bnmodes.errors import UsageError
-
-TRACK = {"statistics": "running", "track": 0.3}
-MODES = {
-    "batch": {"statistics": "batch"},
-    "update": {"statistics": "batch", "update": 0.3},
-    "running": {"statistics": "running"},
-    "track": TRACK,
-}
-
-
-class Net(nn.Module):
-    """All BatchNorm layers are in `features`, and two of them follow each other."""
-
-    def __init__(self, norm=nn.BatchNorm1d):
-        super().__init__()
-        torch.manual_seed(0)
-        self.features = nn.Sequential(
-            nn.Linear(5, 8), norm(8), nn.ReLU(), nn.Linear(8, 8), norm(8), nn.ReLU()
-        )
-        self.head = nn.Linear(8, 3)
-
-    def forward(self, x, scale=1.0):
-        return self.head(self.features(x)) * scale
-
-
-def rows(seed=1, shape=(8, 5)):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)) * 2 + 1
-
-
-def moments(module):
-    return {name: b.clone() for name, b in module.named_buffers() if b.is_floating_point()}
-
-
-def settings(module):
-    return [(type(m), dict(m.__dict__, _buffers=0, _parameters=0)) for m in module.modules()]
-
-
-def twin_of(net):
-    twin = Net()
-    twin.load_state_dict(net.state_dict())
-    return twin
-
-
-def by_hand(mode, net, xs):
-    """What the mode means, with PyTorch's own flags: the outputs, and the statistics left."""
-    net = copy.deepcopy(net)
-    layers = [m for m in net.modules() if hasattr(m, "running_mean")]
-    outputs = []
-    for x in xs:
-        before = moments(net)
-        for layer in layers:
-            layer.train(mode["statistics"] == "batch" or "track" in mode)
-            layer.momentum = mode.get("update", mode.get("track", 0.5))
-        outputs.append(net(x).detach())
-        if mode == {"statistics": "batch"}:
-            net.load_state_dict(before, strict=False)
-        if "track" in mode:
-            for layer in layers:
-                layer.eval()
-            outputs[-1] = net(x).detach()
-    return outputs, moments(net)
-
-
-def assert_right(mode, net, call, xs=None, **block):
-    """`call` under `mode` is what the mode means, and `net` has its own settings afterwards."""
-    xs = xs or [rows(1), rows(2)]
-    outputs, left = by_hand(mode, net, xs)
-    before = settings(net)
-    with forward_mode(block.get("module", net), **mode):
-        found = [call(x).detach() for x in xs]
-    for a, b in zip(found, outputs, strict=True):
-        torch.testing.assert_close(a, b)
-    assert moments(net).keys() == left.keys()
-    for name, moment in moments(net).items():
-        torch.testing.assert_close(moment, left[name])
-    assert settings(net) == before
-
-
-@pytest.fixture
-def _fresh_compiler():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
-
+from helpers.forward_modes import (
+    MODES,
+    TRACK,
+    Net,
+    assert_right,
+    by_hand,
+    moments,
+    rows,
+    settings,
+    twin_of,
+)
 
 each_mode = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-compiled = pytest.mark.usefixtures("_fresh_compiler")
 
 
 @each_mode
@@ -108,117 +34,10 @@ def test_several_calls_in_one_block(mode, training):
     assert_right(mode, net, lambda x: net(x, scale=1.0))
 
 
-@compiled
-@each_mode
-@pytest.mark.parametrize("called_before", [False, True])
-@pytest.mark.parametrize("mode_on", ["module", "compiled"])
-def test_a_compiled_module(mode, called_before, mode_on):
-    net = Net().eval()
-    fast = torch.compile(net, backend="eager")
-    if called_before:
-        fast(rows())
-    assert_right(mode, net, fast, module={"module": net, "compiled": fast}[mode_on])
-    torch.testing.assert_close(fast(rows()), copy.deepcopy(net)(rows()))
-
-
-@compiled
-@each_mode
-@pytest.mark.parametrize("called_before", [False, True])
-def test_a_compiled_function_around_the_module(mode, called_before):
-    net = Net().eval()
-    fast = torch.compile(lambda x: net(x) * 1.0, backend="eager")
-    if called_before:
-        fast(rows())
-    assert_right(mode, net, fast)
-
-
-@compiled
-@each_mode
-def test_a_module_that_is_compiled_in_place(mode):
-    net = Net().eval()
-    net.compile(backend="eager")
-    net(rows())
-    with forward_mode(net, **mode):
-        found = net(rows())
-    (expected,), left = by_hand(mode, Net().eval(), [rows()])
-    torch.testing.assert_close(found, expected)
-    torch.testing.assert_close(moments(net), left)
-
-
-@compiled
-def test_a_block_in_the_compiled_function():
-    net = Net().eval()
-
-    def call(x):
-        with forward_mode(net, **TRACK):
-            return net(x)
-
-    (expected,), left = by_hand(TRACK, net, [rows()])
-    torch.testing.assert_close(torch.compile(call, backend="eager")(rows()), expected)
-    torch.testing.assert_close(moments(net), left)
-
-
-@compiled
-def test_compiled_machine_code_is_tracked_and_stays_compiled():
-    net = Net().eval()
-    fast = torch.compile(net)
-    with torch.no_grad():
-        fast(rows())
-        assert_right(TRACK, net, fast, module=fast)
-        entries = len(torch._dynamo.eval_frame._debug_get_cache_entry_list(type(net).forward))
-        assert_right(TRACK, net, fast, module=fast)
-    after = len(torch._dynamo.eval_frame._debug_get_cache_entry_list(type(net).forward))
-    assert after == entries, "a second block compiles nothing anew"
-
-
-@compiled
-@pytest.mark.parametrize("called_before", [False, True])
-def test_a_graph_that_may_not_break_refuses_to_track_the_module_inside(called_before):
-    net = Net().eval()
-    fast = torch.compile(net, backend="eager", fullgraph=True)
-    if called_before:
-        fast(rows())
-    before = moments(net)
-    with (
-        forward_mode(net, **TRACK),
-        pytest.raises(Exception, match="set forward_mode on the compiled"),
-    ):
-        fast(rows())
-    torch.testing.assert_close(moments(net), before)
-    assert_right(TRACK, net, fast, module=fast)
-
-
 def test_a_part_that_holds_all_layers_is_tracked():
     net = Net()
     assert_right(TRACK, net, lambda x: net.head(net.features(x)))
     assert_right(TRACK, net, net.forward)
-
-
-@compiled
-@pytest.mark.parametrize("called_before", [False, True])
-@pytest.mark.parametrize("compile_it", [False, True])
-@pytest.mark.parametrize("direct", [False, True])
-def test_a_part_that_holds_some_layers_is_refused(called_before, compile_it, direct):
-    net = Net().eval()
-
-    def by_layers(x):
-        for layer in net.features:
-            x = layer.forward(x) if direct else layer(x)
-        return net.head(x)
-
-    call = torch.compile(by_layers, backend="eager") if compile_it else by_layers
-    if called_before:
-        call(rows())
-    before, own = moments(net), settings(net)
-    with forward_mode(net, **TRACK), pytest.raises(UsageError, match="set forward_mode on what"):
-        call(rows())
-    assert settings(net) == own
-    torch.testing.assert_close(moments(net), before)
-    torch.testing.assert_close(call(rows()), net(rows()))
-    with forward_mode(net.features[1], **TRACK):
-        call(rows())
-    assert not torch.equal(net.features[1].running_mean, before["features.1.running_mean"])
-    assert torch.equal(net.features[4].running_mean, before["features.4.running_mean"])
 
 
 @each_mode
@@ -415,22 +234,6 @@ def test_a_lazy_linear_layer_is_none_of_ours(mode):
     net = nn.Sequential(nn.LazyLinear(8), nn.BatchNorm1d(8))
     with forward_mode(net, **mode):
         assert net(rows()).shape == (8, 8)
-
-
-@each_mode
-@pytest.mark.parametrize("compile_it", [False, True])
-@compiled
-def test_instancenorm_with_running_statistics_is_set_too(mode, compile_it):
-    net = nn.Sequential(
-        nn.Conv1d(5, 4, 1), nn.InstanceNorm1d(4, affine=True, track_running_stats=True)
-    )
-    xs = [rows(1, (7, 5, 6)), rows(2, (7, 5, 6))]
-    call = torch.compile(net, backend="eager") if compile_it else net
-    call(xs[0])
-    before = moments(net)
-    assert_right(mode, net, call, xs)
-    written = any(not torch.equal(before[name], m) for name, m in moments(net).items())
-    assert written == (mode in (MODES["update"], TRACK))
 
 
 def test_instancenorm_without_running_statistics_is_left_alone():
