@@ -252,6 +252,13 @@ def test_inputs_and_outputs_may_be_nested(training):
     assert audit(lambda b: module(b)["q"], batch, modules=[module]) == TRUTH[training]
 
 
+def test_the_batch_may_be_numpys():
+    module = net().eval()
+    numpy_rows = rows().numpy()
+    found = audit(lambda x: module(torch.from_numpy(x)), numpy_rows, modules=[module])
+    assert found == RUNNING
+
+
 def test_rows_that_do_not_fit_are_refused():
     with pytest.raises(UsageError, match=r"different numbers of rows .*/obs: 8"):
         audit(Nested(), {"obs": rows(8), "goal": (rows(4),)})

@@ -6,7 +6,7 @@ import numpy as np
 
 from bnmodes.audit.evidence import Seen, conclude, gather, perturbed
 from bnmodes.audit.result import Audit
-from bnmodes.audit.trees import Change, arrays, change, leaves, map_arrays
+from bnmodes.audit.trees import Change, arrays, change, copied, leaves, map_arrays
 from bnmodes.errors import UsageError
 
 
@@ -35,7 +35,7 @@ def audit_function(forward: Callable, statistics, batch) -> Audit:
             given,
         )
         before = leaves(changed)
-        result = forward(changed, map_arrays(np.copy, batch))
+        result = forward(changed, copied(batch))
         if not isinstance(result, tuple) or len(result) != 2:
             raise UsageError(
                 "audit_function needs a forward that returns (output, new statistics): wrap it in "

@@ -25,10 +25,10 @@ from bnmodes.audit.trees import (
     Leaves,
     arrays,
     change,
+    copied,
     count_rows,
     leaf,
     leaves,
-    map_arrays,
     thinned,
     with_other_mates,
 )
@@ -97,7 +97,7 @@ class _Look:
 
     def run(self, batch, direction: int = 0, size: float = 1.0) -> Seen:
         before = self._begin(direction, size, self.moments)
-        batch = map_arrays(Tensor.clone, batch)
+        batch = copied(batch)
         if not self.awake:
             output, layers = self.forward(batch), {}
         else:
@@ -112,7 +112,7 @@ class _Look:
     def left_behind(self, batch, slots: list[Slot], changed: Slot | None = None) -> Leaves:
         """The values of these slots after a run, and the run's output."""
         self._begin(+1 if changed else 0, 1.0, [changed] if changed else [])
-        output = leaves(self.forward(map_arrays(Tensor.clone, batch)))
+        output = leaves(self.forward(copied(batch)))
         left = {slot.name: leaf(slot.now()) for slot in slots if slot.now() is not None}
         return left | {f"output{path}": value for path, value in output.items()}
 

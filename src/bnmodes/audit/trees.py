@@ -66,6 +66,11 @@ def arrays(tree, path: str = "") -> dict:
     return {k: v for key, value in parts for k, v in arrays(value, f"{path}/{key}").items()}
 
 
+def copied(tree):
+    """The same, in memory of its own."""
+    return map_arrays(lambda a: a.clone() if isinstance(a, Tensor) else np.array(a), tree)
+
+
 def leaves(tree) -> Leaves:
     return {path: leaf(array) for path, array in arrays(tree).items()}
 
