@@ -11,7 +11,7 @@ import time
 import torch
 
 from bnmodes.agents.registry import AGENTS, arm_settings
-from bnmodes.envs.registry import env_family, make_env
+from bnmodes.envs.registry import env_suite, make_env
 
 AGENT_ARMS = (("td3", "none"), ("xqc", "bn-joined"), ("mrq", "ln"))
 GAMES = (("atari/Pong-sticky", 20), ("minatar/breakout", 300))
@@ -21,7 +21,7 @@ WARM_UP = 10
 def measure(agent_name: str, arm: str, env: str, decisions: int) -> None:
     """With a replay of 1,000: the real one's memory is known without filling it."""
     torch.set_num_threads(1)
-    declared = arm_settings(agent_name, arm, env_family(env))
+    declared = arm_settings(agent_name, arm, env_suite(env))
     games = make_env(env, 1, seed=0)
     settings = declared.for_timing()
     agent = AGENTS[agent_name].build(settings, games.spec, 0, 10**6)

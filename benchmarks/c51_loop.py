@@ -9,7 +9,7 @@ import torch
 
 from bnmodes.agents.c51 import C51Agent
 from bnmodes.agents.registry import arm_settings
-from bnmodes.envs.registry import env_family, make_env
+from bnmodes.envs.registry import env_suite, make_env
 
 LEARNING_STARTS = 200
 
@@ -21,7 +21,7 @@ def decisions_per_second(env: str, updates_per_decision: float, decisions: int) 
         "replay_capacity": 10_000,
         "epsilon_start": 0.01,
     }
-    settings = arm_settings("c51", "bn-batch", env_family(env), changes)
+    settings = arm_settings("c51", "bn-batch", env_suite(env), changes)
     games = make_env(env, 1, seed=0)
     agent = C51Agent(settings, games.spec, seed=0, total_decisions=10**6)
     obs = games.reset()

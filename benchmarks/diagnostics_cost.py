@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from bnmodes.agents.registry import AGENTS, arm_settings
-from bnmodes.envs.registry import env_family, make_env
+from bnmodes.envs.registry import env_suite, make_env
 from bnmodes.runs.spec import DiagnosticsSettings
 
 LEARNING_STARTS = 1_100
@@ -26,7 +26,7 @@ def seconds_per_decision_and_pass(agent: str, env: str, arm: str, steps: int) ->
         changes["epsilon_start"] = 0.01
     if agent == "mrq":  # an encoder update at each update, instead of 250 of them at once
         changes["target_period_updates"] = 1
-    settings = arm_settings(agent, arm, env_family(env), changes)
+    settings = arm_settings(agent, arm, env_suite(env), changes)
     games = make_env(env, settings.env_rows, seed=0)
     learner = AGENTS[agent].build(settings, games.spec, seed=0, total_decisions=10**6)
     obs = games.reset()

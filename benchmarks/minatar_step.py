@@ -7,9 +7,8 @@ make bench
 import time
 
 import numpy as np
-from minatar import Environment
-
 from bnmodes.envs.minatar.vector import GAMES, MinAtarVector, game_seeds
+from minatar import Environment
 
 NUM_ENVS = 136
 STEPS = 32

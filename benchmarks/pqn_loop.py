@@ -18,7 +18,7 @@ from torch import nn
 
 from bnmodes.agents.pqn import PQNAgent
 from bnmodes.agents.registry import arm_settings
-from bnmodes.envs.registry import env_family, make_env
+from bnmodes.envs.registry import env_suite, make_env
 
 TRAINING, TEST, STEPS, MINIBATCHES, EPOCHS = 128, 8, 32, 32, 2
 GAMES = {"minatar/breakout": 8, "minatar/space_invaders": 8, "atari/Pong": 2}
@@ -27,7 +27,7 @@ GAMES = {"minatar/breakout": 8, "minatar/space_invaders": 8, "atari/Pong": 2}
 
 def our_rollouts(game: str, bootstrap_source: str) -> Callable[[], None]:
     changes = {"bootstrap_source": bootstrap_source}
-    settings = arm_settings("pqn", "bn-batch", env_family(game), changes)
+    settings = arm_settings("pqn", "bn-batch", env_suite(game), changes)
     games = make_env(game, settings.env_rows, seed=0)
     agent = PQNAgent(settings, games.spec, seed=0, total_decisions=1)
     obs = games.reset()
@@ -46,7 +46,7 @@ def our_rollouts(game: str, bootstrap_source: str) -> Callable[[], None]:
 
 
 def bare_network(game: str, channels: int, num_actions: int) -> nn.Sequential:
-    if env_family(game) == "atari":
+    if env_suite(game) == "atari":
         layers = [
             nn.Conv2d(channels, 32, 8, 4), nn.BatchNorm2d(32), nn.ReLU(),
             nn.Conv2d(32, 64, 4, 2), nn.BatchNorm2d(64), nn.ReLU(),
@@ -101,9 +101,9 @@ def bare_atari(game: str) -> tuple[int, int, Callable, Callable]:
 
 
 def bare_rollouts(game: str) -> Callable[[], None]:
-    make = bare_atari if env_family(game) == "atari" else original_minatar
+    make = bare_atari if env_suite(game) == "atari" else original_minatar
     channels, num_actions, observe, step = make(game)
-    scale = 1 / 255 if env_family(game) == "atari" else 1.0
+    scale = 1 / 255 if env_suite(game) == "atari" else 1.0
     network = bare_network(game, channels, num_actions)
     optimizer = torch.optim.RAdam(network.parameters(), lr=5e-4, foreach=True)
 

@@ -19,16 +19,16 @@ def shown(monkeypatch, capsys):
         monkeypatch.setattr(sys, "path", [str(EXAMPLES), *sys.path])
         runpy.run_path(str(EXAMPLES / name), run_name="__main__")
         paragraphs = capsys.readouterr().out.strip().split("\n\n")
-        return {p.splitlines()[0].split(":")[0]: p for p in paragraphs}
+        return {p.splitlines()[0]: p for p in paragraphs}
 
     return show
 
 
 def test_stable_baselines3s_target_reads_stored_moments(shown):
-    audits = shown("sb3_audit.py")
+    audits = {title.split(":")[0]: audit for title, audit in shown("sb3_audit.py").items()}
     assert audits.keys() == {"predict", "bootstrap", "act"}
     assert "statistics   batch" in audits["predict"]
-    assert "writes       stored moments" in audits["predict"]
+    assert "writes       running statistics" in audits["predict"]
     for role in ("bootstrap", "act"):
         assert "statistics   running" in audits[role]
         assert "writes       nothing" in audits[role]
@@ -39,3 +39,26 @@ def test_forward_mode_makes_its_bootstrap_use_the_batch_and_write_nothing(shown)
     assert "inside DQN.train" in audit
     assert "statistics   batch" in audit
     assert "writes       nothing" in audit
+
+
+def test_flax_networks_are_audited_as_purejaxql_calls_them(shown):
+    pytest.importorskip("jax")
+    pytest.importorskip("flax")
+    audits = shown("flax_audit.py")
+    expected = {
+        "batch_norm: act and bootstrap, train=False": ("running:", "stands alone", "nothing"),
+        "batch_norm: loss, train=True": ("batch:", "depends on them", "running statistics"),
+        "batch_norm: train=True without its new statistics": (
+            *("batch:", "depends on them", "nothing"),
+        ),
+        "layer_norm: act and bootstrap, train=False": ("none:", "stands alone", "nothing"),
+        # The dummy BatchNorm writes, and nothing reads what it writes.
+        "layer_norm: loss, train=True": ("none:", "stands alone", "running statistics"),
+        "layer_norm: train=True without its new statistics": ("none:", "stands alone", "nothing"),
+    }
+    assert audits.keys() == expected.keys()
+    for title, (statistics, mates, writes) in expected.items():
+        _, *lines = audits[title].splitlines()
+        assert lines[0].startswith(f"statistics   {statistics}"), title
+        assert lines[1] == f"batch-mates  each row {mates}", title
+        assert lines[2] == f"writes       {writes}", title

@@ -228,7 +228,10 @@ def test_forward_mode_refuses_what_has_no_meaning():
     ):
         pass
     untracked = nn.BatchNorm1d(3, track_running_stats=False)
-    with pytest.raises(ValueError, match="stores no moments"), forward_mode(untracked, "running"):
+    with (
+        pytest.raises(ValueError, match="stores no running statistics"),
+        forward_mode(untracked, "running"),
+    ):
         pass
     with pytest.raises(ValueError, match="drop track"), forward_mode(untracked, "batch", track=0.1):
         pass

@@ -6,8 +6,12 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
+from torch.nn.modules.lazy import LazyModuleMixin
 
-from bnmodes.protocol import RUNNING, Mode, Statistics
+from bnmodes.errors import UsageError
+from bnmodes.norm.blocks import Block
+from bnmodes.protocol import Mode, Statistics
 
 
 @contextmanager
@@ -18,60 +22,75 @@ def forward_mode(
     track: float | None = None,
     update: float | None = None,
 ) -> Iterator[nn.Module]:
-    """Give every `nn.BatchNorm*` and `SyncBatchNorm` in `module` one of our modes for a block.
-
-    The layers are as they were after the block, also when it raises. With `track`, each call of
-    `module` inside the block first runs a discarded pass. Dropout and everything else keep theirs.
+    """Choose what the BatchNorm layers in `module` read and write, for the calls in a block.
 
         with forward_mode(target_network, "batch"):
             next_q = target_network(next_obs)
+
+    | call | normalises by | running statistics |
+    |---|---|---|
+    | `forward_mode(net, "batch")` | the rows of this call | left alone |
+    | `forward_mode(net, "batch", update=0.01)` | the rows of this call | moved with weight 0.01 |
+    | `forward_mode(net, "running")` | the running statistics | left alone |
+    | `forward_mode(net, "running", track=0.01)` | the running statistics | moved first, then read |
+
+    It sets every `nn.BatchNorm*` and `SyncBatchNorm`, and `nn.InstanceNorm*` with running
+    statistics (there "batch" means each row's own). Dropout and all other layers keep their mode.
+    After the block the layers are as they were before, also when it raises; blocks can be nested,
+    and the innermost one that holds a layer decides for it.
+
+    `track` runs each call twice: a discarded pass that moves the running statistics, then the pass
+    whose output you get. It works when you call `module`, or a part (or a wrapper such as
+    DataParallel) that holds all of its BatchNorm layers. A call of fewer layers cannot be run twice
+    as a whole and is refused. A compiled module is tracked at compiled speed when the mode is set
+    on what `torch.compile` gave you; set on the module inside, tracked calls run uncompiled.
+
+    The mode is kept in the layers, so all threads that call `module` meanwhile get it. A second
+    thread may not open a block on the same layers (it is refused), and should not call a tracked
+    module (it is refused, unless a tracked call is under way). A copy of the module that is made
+    inside the block keeps the block's mode; a tracked module cannot be copied.
     """
     mode = Mode(statistics=statistics, track=track, update=update)
-    layers = [layer for layer in module.modules() if isinstance(layer, _BatchNorm)]
+    block = Block(module, mode, _layers_for(module, mode))
+    block.open()
+    try:
+        yield module
+        block.check_undisturbed()
+    finally:
+        block.close()
+
+
+@torch.compiler.disable
+def _layers_for(module: nn.Module, mode: Mode) -> list[nn.Module]:
+    """The layers to set, or the sentence that says why this mode cannot be."""
+    layers = []
+    for name, layer in module.named_modules():
+        if isinstance(layer, torch.jit.ScriptModule) and "BatchNorm" in layer.original_name:
+            raise UsageError(
+                f"layer '{name}' is compiled by TorchScript, which fixes its mode: use "
+                "forward_mode on the module before torch.jit.script or torch.jit.trace."
+            )
+        if isinstance(layer, _BatchNorm) or (
+            isinstance(layer, _InstanceNorm) and layer.track_running_stats
+        ):
+            if isinstance(layer, LazyModuleMixin):
+                raise UsageError(
+                    f"layer '{name}' is lazy and does not know its size yet: call the module once "
+                    "before you use forward_mode."
+                )
+            layers.append(layer)
     if not layers:
-        raise ValueError(
+        raise UsageError(
             "this module has no nn.BatchNorm layer, so it has no forward mode to set "
             "(bnmodes' own layers take theirs as an argument)"
         )
     if mode.statistics == "none":
-        raise ValueError("this module has BatchNorm: choose batch or running statistics")
+        raise UsageError("this module has BatchNorm: choose batch or running statistics")
     if (mode.statistics == "running" or mode.writes) and any(
         layer.running_mean is None for layer in layers
     ):
-        raise ValueError(
-            "a BatchNorm layer here stores no moments (track_running_stats=False): "
+        raise UsageError(
+            "a BatchNorm layer here stores no running statistics (track_running_stats=False): "
             "use batch statistics without update"
         )
-    before = [(layer.training, layer.momentum, layer.track_running_stats) for layer in layers]
-    hook = None
-    if mode.track is not None:
-        hook = module.register_forward_pre_hook(_discarded_pass(layers, mode), with_kwargs=True)
-    _set_layers(layers, mode)
-    try:
-        yield module
-    finally:
-        if hook is not None:
-            hook.remove()
-        for layer, (training, momentum, track_running_stats) in zip(layers, before, strict=True):
-            layer.training = training
-            layer.momentum = momentum
-            layer.track_running_stats = track_running_stats
-
-
-def _set_layers(layers: list[_BatchNorm], mode: Mode) -> None:
-    for layer in layers:
-        layer.training = mode.statistics == "batch"
-        # PyTorch neither writes nor counts a batch where this flag is off, and still uses it.
-        layer.track_running_stats = mode.statistics == "running" or mode.update is not None
-        if mode.update is not None:
-            layer.momentum = mode.update
-
-
-def _discarded_pass(layers: list[_BatchNorm], mode: Mode):
-    def run_first(module: nn.Module, args, kwargs) -> None:
-        _set_layers(layers, Mode(statistics="batch", update=mode.track))
-        with torch.no_grad():
-            module.forward(*args, **kwargs)
-        _set_layers(layers, RUNNING)
-
-    return run_first
+    return layers

@@ -6,17 +6,23 @@ stored moments, `Mode(statistics="batch", update=0.01)` writes too, and
 `Mode(statistics="running", track=0.01)` moves the stored moments first and then reads them.
 """
 
+from collections.abc import Mapping
 from typing import Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.lazy import LazyModuleMixin
 
-from bnmodes.protocol import RUNNING, Mode
+from bnmodes.errors import UsageError
+from bnmodes.protocol import RUNNING, Mode, alpha
 
 StoredVariance = Literal["unbiased", "biased"]
 LayerNormAxes = Literal["channels", "all"]
+_TORCH_LAYERS = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
 
 
 class ModedModule(nn.Module):
@@ -74,8 +80,84 @@ class BatchNorm(ModedModule):
         """With training, `mean` and `variance` receive the batch's own (momentum 1)."""
         return F.batch_norm(x, mean, variance, self.weight, self.bias, training, 1.0, self.epsilon)
 
+    @classmethod
+    def from_torch(cls, layer: nn.Module) -> "BatchNorm":
+        """The same layer as this `nn.BatchNorm*`, which stores the unbiased variance as we do.
+
+        Its mode is an argument now: `mode_of(layer)` gives the one that it had. Without a scale
+        (`affine=False`) the new layer has a frozen one of 1, and without running statistics those
+        of a new layer.
+        """
+        if not isinstance(layer, _BatchNorm) or isinstance(layer, LazyModuleMixin):
+            raise UsageError(
+                f"{type(layer).__name__} is no nn.BatchNorm layer that knows its size: give "
+                "from_torch one that was called before."
+            )
+        new = BatchNorm(layer.num_features, epsilon=layer.eps)
+        pairs = zip(
+            (new.weight, new.bias, new.mean, new.variance),
+            (layer.weight, layer.bias, layer.running_mean, layer.running_var),
+            strict=True,
+        )
+        return _copied(new, pairs)
+
+    def to_torch(self, axes: int, update: float) -> nn.Module:
+        """The same layer as `nn.BatchNorm1d`, `2d` or `3d` (by `axes`), in training mode.
+
+        `update` is α, the weight of a batch in the running statistics, which nn.BatchNorm calls
+        momentum. A layer that stores the biased variance keeps its values, so `.eval()` gives what
+        RUNNING gave; what nn.BatchNorm writes later is the unbiased variance.
+        """
+        if axes not in _TORCH_LAYERS:
+            raise UsageError(f"there is no nn.BatchNorm{axes}d: give axes 1, 2 or 3.")
+        new = _TORCH_LAYERS[axes](len(self.weight), eps=self.epsilon, momentum=alpha(update))
+        pairs = zip(
+            (new.weight, new.bias, new.running_mean, new.running_var),
+            (self.weight, self.bias, self.mean, self.variance),
+            strict=True,
+        )
+        return _copied(new, pairs)
+
+    @classmethod
+    def from_flax(cls, params: Mapping, batch_stats: Mapping, epsilon: float = 1e-5) -> "BatchNorm":
+        """The same layer as a `flax.linen.BatchNorm` with these variables; it stores the biased
+        variance. Flax's momentum m is an update of 1 − m: `Mode(update=alpha(f"flax:{m}"))`."""
+        new = BatchNorm(len(batch_stats["mean"]), epsilon=epsilon, stored_variance="biased")
+        named = (params.get("scale"), params.get("bias"), batch_stats["mean"], batch_stats["var"])
+        theirs = [None if array is None else torch.tensor(np.asarray(array)) for array in named]
+        ours = (new.weight, new.bias, new.mean, new.variance)
+        return _copied(new, zip(ours, theirs, strict=True))
+
+    def to_flax(self) -> dict[str, dict[str, np.ndarray]]:
+        """Variables of a `flax.linen.BatchNorm(epsilon=self.epsilon)`: params and batch_stats.
+
+        A layer that stores the unbiased variance keeps its values, so that evaluation is the same;
+        what Flax writes later is the biased variance.
+        """
+        weight, bias, mean, variance = (
+            tensor.detach().cpu().numpy().copy()
+            for tensor in (self.weight, self.bias, self.mean, self.variance)
+        )
+        return {
+            "params": {"scale": weight, "bias": bias},
+            "batch_stats": {"mean": mean, "var": variance},
+        }
+
     def extra_repr(self) -> str:
         return f"{len(self.weight)}, epsilon={self.epsilon}, stored_variance={self.stored_variance}"
+
+
+def _copied(new: nn.Module, pairs) -> nn.Module:
+    """With the values, kind and place of each second tensor; what there is none of is frozen."""
+    pairs = list(pairs)
+    like = next(theirs for _, theirs in pairs if theirs is not None)
+    with torch.no_grad():
+        for ours, theirs in pairs:
+            if theirs is None:
+                ours.requires_grad_(False)
+            else:
+                ours.copy_(theirs)
+    return new.to(like.device, like.dtype)
 
 
 class LayerNorm(ModedModule):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from bnmodes.agents.agent import Agent, DeclaresRoles
-from bnmodes.audit import Audit, audit
+from bnmodes.auditing import Audit, audit
 from bnmodes.diagnostics import RoleForward, Transitions
 from bnmodes.envs.contract import VectorEnv
 from bnmodes.envs.registry import make_env

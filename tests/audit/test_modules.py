@@ -190,10 +190,10 @@ def test_bad_questions_are_refused_with_a_sentence():
 
 
 def test_it_reads_well():
-    assert bnmodes.audit is audit
+    assert bnmodes.auditing is audit
     assert str(audit(foreign().train(), rows())) == (
         "statistics   batch: moments of these rows\n"
         "batch-mates  each row depends on them\n"
-        "writes       stored moments"
+        "writes       running statistics"
     )
     assert "batch-mates  each row stands alone" in str(audit(foreign().eval(), rows()))
