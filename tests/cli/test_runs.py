@@ -53,7 +53,7 @@ def test_bad_options_get_a_short_message_and_exit_code_2(run, tmp_path, args, wo
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["trian", "c51"], "did you mean 'bnmodes train c51'?"),
+        (["trian", "c51"], "did you mean 'bnmodes train'?"),
         (["explain", "nowhere"], "holds no run"),
         (["watch", "nowhere"], "holds no run"),
         (["plot", "nowhere"], "holds no run"),
@@ -176,11 +176,13 @@ def test_flax_momentum_is_accepted(run):
     ("agent", "role", "row"),
     [
         ("td3", "bootstrap", "target      64 × replay-next-obs  none: each row alone"),
-        ("mrq", "improve", "online      64 × replay-obs       none: each row alone"),
-        ("xqc", "predict", "online      128 × joined          batch: moments of these rows"),
-        ("xqc", "bootstrap", "target      128 × joined          batch: moments of these rows"),
-        ("xqc", "improve_critic", "online      64 × replay-obs       running: stored moments"),
-        ("xqc", "bootstrap_actor", "online      64 × replay-next-obs  running: stored moments"),
+        ("mrq", "improve", "online      64 × replay-obs        none: each row alone"),
+        ("mrq", "model", "online      64 × replay-obs        none: each row alone"),
+        ("mrq", "model_target", "target      320 × replay-next-obs  none: each row alone"),
+        ("xqc", "predict", "online      128 × joined          batch: statistics of these rows"),
+        ("xqc", "bootstrap", "target      128 × joined          batch: statistics of these rows"),
+        ("xqc", "improve_critic", "online      64 × replay-obs       running statistics"),
+        ("xqc", "bootstrap_actor", "online      64 × replay-next-obs  running statistics"),
     ],
 )
 def test_explain_shows_the_actor_critics_forwards(run, agent, role, row):
@@ -243,14 +245,16 @@ def test_the_film_ends_with_the_end_of_its_game(run, tmp_path):
 def test_help_of_a_group_and_the_version(run):
     code, out, _ = run("train", "--help")
     assert code == 0
-    assert "train c51" in out
+    assert "c51" in out
+    assert "FILE.py:NAME" in out
     assert "watch" not in out
+    assert "watch" not in run("study", "--help")[1]
     assert run("--version")[1].strip() == importlib.metadata.version("bnmodes")
 
 
 def test_help_without_a_command(run):
-    assert "train c51" in run()[1]
-    assert "train c51" in run("--help")[1]
+    assert "  train  " in run()[1]
+    assert "  train  " in run("--help")[1]
 
 
 def test_a_stopped_command_says_how_to_go_on(tmp_path):
