@@ -127,7 +127,7 @@ def test_measuring_leaves_the_agent_as_it_was(name, arm):
     ("name", "arm"), [("td3", None), ("mrq", None), *(("xqc", arm) for arm in XQC_ARMS)]
 )
 def test_what_is_measured_is_the_forward_that_the_agent_runs(name, arm):
-    """The network that diagnostics run gives, in the role's mode, what the agent's own code gives."""
+    """The network that diagnostics run gives what the agent's own code gives in the role."""
     agent = learnt(name, arm=arm)
     drawn = agent.transitions(16, rng())
     forwards = agent.role_forwards(drawn, torch.Generator().manual_seed(0))
