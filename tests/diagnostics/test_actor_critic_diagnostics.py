@@ -128,13 +128,10 @@ def test_measuring_leaves_the_agent_as_it_was(name, arm):
 @pytest.mark.parametrize(
     ("name", "arm"), [("td3", None), ("mrq", None), *(("xqc", arm) for arm in XQC_ARMS)]
 )
-@torch.no_grad()
 def test_what_is_measured_is_the_forward_that_the_agent_runs(name, arm):
-    """The network that diagnostics run gives, in the role's mode, what the agent's own code gives;
-    written out here from the parts that the protocol declares."""
+    """The network that diagnostics run gives what the agent's own code gives in the role."""
     agent = learnt(name, arm=arm)
-    random = rng()
-    drawn = agent.transitions(16, random)
+    drawn = agent.transitions(16, rng())
     forwards = agent.role_forwards(drawn, torch.Generator().manual_seed(0))
     protocol = agent.settings.protocol
     assert list(forwards) == list(protocol.roles())
@@ -142,14 +139,16 @@ def test_what_is_measured_is_the_forward_that_the_agent_runs(name, arm):
         assert forward.mode == getattr(protocol, role)
         networks = [agent.networks[n] for n in forward.networks]
         before = [deepcopy(network.state_dict()) for network in networks]
-        own = forward.output()
+        with torch.no_grad():
+            own = forward.output()
         for network, state in zip(networks, before, strict=True):
             network.load_state_dict(state)
         assert len(own) == forward.batch_size
         if forward.network is not None:
             mode = Mode(statistics=forward.mode.statistics)
-            measured_output = forward.network(forward.inputs, mode)
-            assert torch.equal(forward.samples_first(measured_output), own)
+            with torch.no_grad():
+                output = forward.samples_first(forward.network(forward.inputs, mode))
+            assert torch.equal(output, own)
         else:
             assert role in ("model", "model_target")
 
