@@ -58,8 +58,10 @@ def test_the_way_from_a_study_to_its_page(run, tmp_path):
     assert "2 of 4 declared runs are missing" in out
     assert "missing: BN batch on minatar/breakout, seed 1" in out
     assert pl.read_parquet(tmp_path / "r.parquet").columns == [
-        "study", "arm", "game", "seed", "metric", "decision", "frame", "value",
+        "study", "run", "agent", "arm", "game", "seed", "metric", "decision", "frame", "value",
     ]  # fmt: skip
+    runs = pl.read_parquet(tmp_path / "r-runs.parquet")
+    assert runs["run"].to_list() == [run.spec.content_hash for run in STUDY.runs if run.seed == 0]
 
 
 def test_clean_deletes_only_what_is_half_done_and_only_when_told(run, tmp_path):

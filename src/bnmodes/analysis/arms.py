@@ -1,10 +1,10 @@
 """What a study's arms vary: updates per decision, momentum, and which arms make one line."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from bnmodes.studies.study import Arm, Study
+from bnmodes.studies.study import Arm, Study, StudyRun
 
 _UTD = "updates_per_decision"
 _UPDATE_WEIGHT = "protocol.predict.update"
@@ -19,6 +19,19 @@ def settings_of(arm: Arm, game: str) -> Any:
 def changes_of(arm: Arm) -> dict[str, Any]:
     """What an arm sets besides its base."""
     return dict(arm.changes)
+
+
+def flat_settings(run: StudyRun) -> dict[str, Any]:
+    """Everything that a run was set to, by dotted names such as "norm.kind"."""
+    return _flat(asdict(run.spec.config))
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat = {}
+    for name, value in settings.items():
+        is_record = isinstance(value, Mapping)
+        flat |= _flat(value, f"{prefix}{name}.") if is_record else {prefix + name: value}
+    return flat
 
 
 def utd_of(arm: Arm) -> float:

@@ -7,6 +7,7 @@ import numpy as np
 from bnmodes.analysis import mechanism
 from bnmodes.analysis.arms import short_name, utd_of
 from bnmodes.analysis.contrasts import ABOVE, BELOW, SIGNIFICANCE, UNDECIDED, UNJUDGED, Contrast
+from bnmodes.analysis.power import power_sentence
 from bnmodes.analysis.resampling import shared_runs
 from bnmodes.analysis.statistics import Interval
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
@@ -176,7 +177,8 @@ def _limits(numbers: StudyNumbers) -> list[str]:
         f"This rests on {_size(numbers, pairs)}. Verdicts are of permutation tests within games "
         f"(two measures; Holm's correction for {count}): if all arms were equal, at most "
         f"{SIGNIFICANCE:.0%} of such reports would call any of them above or below. "
-        "No difference shown does not mean that there is none."
+        "No difference shown does not mean that there is none.",
+        *filter(None, [power_sentence(numbers)]),
     ]
 
 

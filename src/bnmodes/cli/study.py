@@ -184,26 +184,26 @@ def study_status(args: list[str]) -> None:
 
 @dataclass(frozen=True)
 class Export(Choice):
-    """Write a study's finished runs as one tidy table."""
+    """Write a study's finished runs as tables: every number, and the scores of each run."""
 
     out: Path = Path("results")
     """Folder of results."""
     to: Path = Path("results.parquet")
-    """File to write: study, arm, game, seed, metric, decision, frame, value."""
+    """File to write, .parquet or .csv: a row per number. NAME-runs beside it has a row per run."""
 
 
 def study_export(args: list[str]) -> None:
+    from bnmodes.analysis.export import export
+
     options = parse(Export, args, "bnmodes study export")
     results = gather(options.study(), options.out)
-    if options.to.suffix != ".parquet":
-        raise UsageError(f"{options.to} does not end in .parquet.")
-    options.to.parent.mkdir(parents=True, exist_ok=True)
-    results.frame.write_parquet(options.to)
+    rows, runs_path = export(results, options.to)
     declared = len(results.study.runs)
     console.print(
-        f"{options.to}: {len(results.frame):,} rows of {declared - len(results.missing)} finished "
+        f"{options.to}: {rows:,} rows of {declared - len(results.missing)} finished "
         f"runs; {len(results.missing)} of {declared} declared runs are missing"
     )
+    console.print(f"{runs_path}: their settings and scores")
     for run in results.missing:
         console.print(f"  missing: {run}")
 
