@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bnmodes import cli
+from bnmodes.analysis.figures import figure
 from bnmodes.cli.options import parse
 from bnmodes.cli.study import Run
 
@@ -17,7 +18,8 @@ TEXTS = {page.name: page.read_text() for page in PAGES}
 
 
 @pytest.mark.parametrize("page", TEXTS)
-def test_python_blocks_run(page):
+def test_python_blocks_run(page, monkeypatch):
+    monkeypatch.setattr(figure, "_figures", dict(figure._figures))  # a block may add one
     for block in re.findall(r"```python\n(.*?)```", TEXTS[page], re.DOTALL):
         exec(compile(block, page, "exec"), {})
 
