@@ -19,6 +19,7 @@ from bnmodes.analysis.scores import auc, collect, final
 from bnmodes.analysis.statistics import AGGREGATES, iqm, percent_of_reference
 from bnmodes.analysis.study_numbers import StudyNumbers, comparable
 from bnmodes.errors import UsageError
+from bnmodes.networks.torsos import torso_description
 from bnmodes.studies import paper
 from bnmodes.studies.quick import QUICK_ACTOR_CRITICS
 from bnmodes.studies.results import run_path
@@ -211,9 +212,7 @@ def test_settings_come_from_the_configuration_that_ran(large, open_page):
     assert settings["replay capacity|every arm"] == "1,000,000"
     assert settings["adam epsilon|every arm"] == "0.0003125"
     assert settings["v min|every arm"] == "−10"
-    assert settings["hidden layers|every arm"] == (
-        "conv 32×8×8/4 – conv 64×4×4/2 – conv 64×3×3/1 – dense 512"
-    )
+    assert settings["hidden layers|every arm"] == (torso_description("nature", (4, 84, 84)))
     assert settings["learning rate schedule|BN WN UTD 8"] == "linear"
     assert settings["updates per decision|BN WN UTD 8"] == "8"
     assert settings["norm: kind|LN UTD 0.25"] == "ln"

@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 from bnmodes.analysis.report.page import folded, paragraph, row_name, section, table, text_cell
 from bnmodes.analysis.study_numbers import StudyNumbers
-from bnmodes.networks.actor_critic import LAYERS
-from bnmodes.networks.value import Conv
+from bnmodes.envs.registry import env_spec
+from bnmodes.networks.torsos import torso_description
 from bnmodes.protocol import as_table
 from bnmodes.runs.folder import RunFolder
 from bnmodes.studies.results import StudyResults, run_path
@@ -28,7 +28,7 @@ def _anchor(arm: str) -> str:
     return "arm-" + "".join(letter if letter.isalnum() else "-" for letter in arm)
 
 
-def _configs(results: StudyResults) -> dict[str, Any]:
+def _settings_by_arm(results: StudyResults) -> dict[str, Any]:
     """A run's folder is named by the hash of its specification, so this is what ran in it."""
     return {run.arm: run.spec.settings for run in reversed(results.study.runs)}
 
@@ -36,7 +36,7 @@ def _configs(results: StudyResults) -> dict[str, Any]:
 def protocols_section(results: StudyResults) -> str:
     """A table for the arms whose forwards are declared alike."""
     alike: dict[str, list[str]] = {}
-    configs = _configs(results)
+    configs = _settings_by_arm(results)
     for arm in results.study.arms:
         config = configs[arm.name]
         declared = as_table(config.protocol, config.capabilities(results.study.evaluation.episodes))
@@ -70,7 +70,8 @@ def _weight(alpha: float | None) -> str:
 
 def settings_section(numbers: StudyNumbers) -> str:
     results = numbers.results
-    flat = {name: _flat_config(config) for name, config in _configs(results).items()}
+    game = results.study.games[0]
+    flat = {name: _flat_settings(each, game) for name, each in _settings_by_arm(results).items()}
     arms = [flat[arm.name] for arm in results.study.arms]
     keys = list(dict.fromkeys(key for of_arm in arms for key in of_arm))
     shared = {k: arms[0][k] for k in keys if len({of_arm.get(k) for of_arm in arms}) == 1}
@@ -105,9 +106,12 @@ def _differing_settings(
     return table([title, *(arm.name for arm in arms)], [[row_name(k), *col] for k, col in columns])
 
 
-def _flat_config(config: Any) -> dict[str, str]:
-    flat = {"hidden layers": " – ".join(map(_layer, LAYERS[config.torso]))}
-    for name, value in asdict(config).items():
+def _flat_settings(settings: Any, game: str) -> dict[str, str]:
+    """The settings of an arm by name, and the layers that read a game's observations."""
+    flat = {}
+    if torso := getattr(settings, "torso", None):
+        flat["hidden layers"] = torso_description(torso, env_spec(game).obs_shape)
+    for name, value in asdict(settings).items():
         if name == "protocol":  # has its own section
             continue
         inner = value.items() if isinstance(value, dict) else ()
@@ -115,12 +119,6 @@ def _flat_config(config: Any) -> dict[str, str]:
         if not inner:
             flat[name.replace("_", " ")] = _plain(value)
     return flat
-
-
-def _layer(layer) -> str:
-    if isinstance(layer, Conv):
-        return f"conv {layer.channels}×{layer.kernel}×{layer.kernel}/{layer.stride}"
-    return f"dense {layer.units}"
 
 
 def _plain(value) -> str:
