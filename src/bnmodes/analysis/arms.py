@@ -23,7 +23,7 @@ def changes_of(arm: Arm) -> dict[str, Any]:
 
 def flat_settings(run: StudyRun) -> dict[str, Any]:
     """Everything that a run was set to, by dotted names such as "norm.kind"."""
-    return _flat(asdict(run.spec.config))
+    return _flat(asdict(run.spec.settings))
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

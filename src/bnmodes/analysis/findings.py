@@ -52,7 +52,7 @@ def _written(interval: Interval, unit: str = "", *, sign: bool = False) -> str:
 def summary(numbers: StudyNumbers) -> list[str]:
     """The verdicts, what speaks against them, what was measured, and what it all rests on."""
     found = numbers.contrasts
-    sentences = []
+    sentences = [f"Take care: {warning}." for warning in numbers.results.study.warnings()]
     if numbers.reference is None:
         name = numbers.results.study.reference
         sentences.append(f"The reference arm {name} has no run here, so no arm is compared.")
