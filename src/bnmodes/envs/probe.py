@@ -5,7 +5,7 @@ at the observation. `chain`: the discounted bootstrap is wrong. `truncation`: a 
 is taken for a finished one. For γ ≤ 0.95 all values lie within [-10, 10].
 
 Each game shows at least two observations. Where all rows of a batch are equal, BatchNorm divides
-rounding errors by √ε: what is then learnt through stored moments differs between processors.
+rounding errors by √ε: what is then learnt through running statistics differs between processors.
 """
 
 from dataclasses import dataclass

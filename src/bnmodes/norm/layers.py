@@ -1,9 +1,13 @@
 """Normalisation layers whose mode is an argument.
 
-PyTorch's `.train()` couples which moments a BatchNorm reads with whether it writes them. Here every
-call says both: `layer(x, BATCH)` reads and writes nothing stored, `layer(x, RUNNING)` reads the
-stored moments, `Mode(statistics="batch", update=0.01)` writes too, and
-`Mode(statistics="running", track=0.01)` moves the stored moments first and then reads them.
+PyTorch's `.train()` couples which statistics a BatchNorm uses with whether it updates the running
+ones. Here every call says both: `layer(x, BATCH)` neither reads nor updates running statistics,
+`layer(x, RUNNING)` reads them, `Mode(statistics="batch", update=0.01)` uses the batch and updates
+them, and `Mode(statistics="running", track=0.01)` updates them first and then reads them.
+
+BatchNorm: Ioffe, Szegedy: "Batch Normalization: Accelerating Deep Network Training by Reducing
+Internal Covariate Shift", ICML 2015, arXiv:1502.03167. LayerNorm: Ba, Kiros, Hinton: "Layer
+Normalization", 2016, arXiv:1607.06450.
 """
 
 from collections.abc import Mapping

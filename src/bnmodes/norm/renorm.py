@@ -1,4 +1,8 @@
-"""Batch renormalisation: batch statistics, held near the stored moments after a warm-up."""
+"""Batch renormalisation: batch statistics, held near the running ones after a warm-up.
+
+Ioffe: "Batch Renormalization: Towards Reducing Minibatch Dependence in Batch-Normalized Models",
+NeurIPS 2017, arXiv:1702.03275.
+"""
 
 import torch
 from jaxtyping import Float
@@ -17,7 +21,7 @@ class BatchRenorm(BatchNorm):
     """BatchNorm until `warmup_updates` passes have written; then y = (x − μ_b)/σ_b · r + d.
 
     r = σ_b/σ and d = (μ_b − μ)/σ, both clipped and without a gradient: within the clips a row is
-    normalised as the stored moments would do it, so batch statistics depend on stored moments here.
+    normalised as running statistics would do it, so the output depends on them here too.
     """
 
     def __init__(

@@ -45,7 +45,7 @@ def _on_atari(
 A = _on_atari(
     "paper-a",
     "Does the statistics source of the bootstrap forward decide whether BatchNorm helps or harms "
-    "C51, and do stored moments help more the faster they follow the bootstrap batch?",
+    "C51, and do running statistics help more the faster they follow the bootstrap batch?",
     (
         Arm("C51", "none"),
         Arm("LN", "ln"),
@@ -92,8 +92,8 @@ B = _on_atari(
 
 ONLINE_ALPHA = _on_atari(
     "paper-online-alpha",
-    "The paper gives no weight for the stored moments of C51's online network. Does the result of "
-    "study A depend on it?",
+    "The paper gives no weight for the running statistics of C51's online network. Does the result "
+    "of study A depend on it?",
     (
         Arm("C51", "none"),
         *(
@@ -124,7 +124,7 @@ def _pqn(name: str, base: str, momentum: float = 0.9, **changes) -> Arm:
 
 C = Study(
     name="paper-c",
-    question="Which of PQN's forwards break when they read stored moments on Pong, acting or "
+    question="Which of PQN's forwards break when they read running statistics on Pong, acting or "
     "bootstrapping, and how fast must the moments follow? Next values are recomputed (a true cross "
     "of the two roles), or kept from acting as in the released code (cache).",
     arms=(

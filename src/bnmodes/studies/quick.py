@@ -5,8 +5,8 @@ from bnmodes.studies.study import Arm, Study
 
 QUICK = Study(
     name="quick",
-    question="Study C's question at MinAtar size: does BatchNorm in PQN fail with stored moments "
-    "that follow slowly, and do batch statistics for acting and bootstrapping recover it?",
+    question="Study C's question at MinAtar size: does BatchNorm in PQN fail with running "
+    "statistics that follow slowly, and do batch statistics for acting and bootstrapping recover it?",
     arms=(
         Arm("LN", "ln", "pqn"),
         *(
@@ -38,8 +38,8 @@ QUICK = Study(
 QUICK_C51 = Study(
     name="quick-c51",
     question="Study A's question at MinAtar size: do the bootstrap statistics of a BatchNorm C51 "
-    "change its return within 40,000 decisions? (The paper's claim is about Atari; stored moments "
-    "mismatch far less here.)",
+    "change its return within 40,000 decisions? (The paper's claim is about Atari; running "
+    "statistics mismatch far less here.)",
     arms=(
         Arm("C51", "none"),
         Arm("LN", "ln"),
@@ -58,7 +58,7 @@ QUICK_C51 = Study(
 QUICK_ACTOR_CRITICS = Study(
     name="quick-actor-critics",
     question="Study F's agents at MinAtar size, and CrossQ's argument: does a BatchNorm critic "
-    "need (s, a) and (s', a') in one batch, or will two batches, or stored moments, do?",
+    "need (s, a) and (s', a') in one batch, or will two batches, or running statistics, do?",
     arms=(
         Arm("XQC", "bn-joined", "xqc"),
         Arm("XQC separate", "bn-separate", "xqc"),
