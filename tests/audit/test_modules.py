@@ -192,7 +192,7 @@ def test_bad_questions_are_refused_with_a_sentence():
 def test_it_reads_well():
     assert bnmodes.auditing is audit
     assert str(audit(foreign().train(), rows())) == (
-        "statistics   batch: moments of these rows\n"
+        "statistics   batch: statistics of these rows\n"
         "batch-mates  each row depends on them\n"
         "writes       running statistics"
     )

@@ -48,7 +48,7 @@ class Audit:
     def __str__(self) -> str:
         statistics = {
             "none": "none: each row alone",
-            "batch": "batch: moments of these rows",
+            "batch": "batch: statistics of these rows",
             "running": "running: running statistics",
             "running+batch": "running+batch: running statistics, and these rows too",
             _CANNOT_TELL: _CANNOT_TELL,

@@ -6,7 +6,8 @@ from bnmodes.studies.study import Arm, Study
 QUICK = Study(
     name="quick",
     question="Study C's question at MinAtar size: does BatchNorm in PQN fail with running "
-    "statistics that follow slowly, and do batch statistics for acting and bootstrapping recover it?",
+    "statistics that follow slowly, and do batch statistics for acting and bootstrapping "
+    "recover it?",
     arms=(
         Arm("LN", "ln", "pqn"),
         *(
