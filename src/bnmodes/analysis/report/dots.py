@@ -13,7 +13,7 @@ from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
 from bnmodes.envs.registry import canonical_name
 from bnmodes.studies.study import Arm
 
-_WIDTH, _LEFT, _ROW = 640, 210, 22
+_WIDTH, _LEFT, _ROW = 640, 230, 25
 _OPEN = 3
 """Most games whose dots are shown at once; others are folded."""
 
@@ -57,7 +57,7 @@ def _dots(numbers: StudyNumbers, arms: Sequence[Arm], game: int, links: dict) ->
     for row, arm in enumerate(arms):
         y = _ROW * row + 14
         parts.append(f'<line class="axis" x1="{_LEFT}" x2="{_WIDTH - 12}" y1="{y}" y2="{y}"/>')
-        parts.append(f'<text x="0" y="{y + 4}">{escape(arm.name)}</text>')
+        parts.append(f'<text x="0" y="{y + 5}">{escape(arm.name)}</text>')
         for place, seed in enumerate(scores.seeds):
             found = {measure: of_arm[place] for measure, of_arm in values[arm.name].items()}
             if np.isnan(found["auc"]):
@@ -66,7 +66,7 @@ def _dots(numbers: StudyNumbers, arms: Sequence[Arm], game: int, links: dict) ->
             said = ", ".join(f"{MEASURE_NAMES[m]} {number(v)}" for m, v in found.items())
             parts.append(
                 f'<a href="{links[arm.name, scores.games[game], seed]}/"><circle cx="{x:.1f}" '
-                f'cy="{y}" r="5" fill="{numbers.style(arm).colour}" fill-opacity="0.8">'
+                f'cy="{y}" r="6" fill="{numbers.style(arm).colour}" fill-opacity="0.8">'
                 f"<title>{escape(arm.name)}, seed {seed}: {said}</title></circle></a>"
             )
     parts.append(f'<text x="{_LEFT}" y="{height - 2}">{number(low)}</text>')

@@ -36,12 +36,17 @@ dl.facts dt { font-size: .78rem; color: var(--soft); }
 dl.facts dd { margin: 0; font-weight: 600; font-variant-numeric: tabular-nums; }
 .summary { background: var(--card); border-radius: .6rem; padding: .4rem 1.2rem; }
 .summary ul { padding-left: 1.1rem; }
-.wide { overflow-x: auto; margin: .6rem 0 1rem; -webkit-overflow-scrolling: touch; }
+.wide { overflow-x: auto; margin: .6rem 0 1rem; -webkit-overflow-scrolling: touch;
+  background: linear-gradient(var(--ground) 0 0) 0 0/1rem 100% no-repeat local,
+    linear-gradient(var(--ground) 0 0) 100% 0/1rem 100% no-repeat local,
+    linear-gradient(90deg, var(--rule), transparent) 0 0/.7rem 100% no-repeat scroll,
+    linear-gradient(270deg, var(--rule), transparent) 100% 0/.7rem 100% no-repeat scroll; }
 table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: var(--soft); padding-bottom: .3rem; }
 th, td { padding: .32rem .8rem .32rem 0; text-align: left; vertical-align: baseline;
   border-bottom: 1px solid var(--rule); white-space: nowrap; }
-th { font-weight: 600; } thead th { color: var(--soft); font-weight: 500; }
+th { font-weight: 600; } thead th { color: var(--soft); font-weight: 500; white-space: normal;
+  vertical-align: bottom; }
 td.n, th.n { text-align: right; padding-left: .6rem; }
 td small { color: var(--soft); }
 tfoot td, tfoot th { border-bottom: 0; color: var(--soft); }
@@ -56,7 +61,7 @@ details { margin: .5rem 0; } summary { cursor: pointer; font-weight: 600; }
 code { font-size: .88em; }
 th a { color: inherit; text-decoration-color: var(--rule); }
 dl.words dt { font-weight: 600; margin-top: .6rem; } dl.words dd { margin: 0; max-width: 46rem; }
-svg.dots { width: 100%; max-width: 44rem; height: auto; display: block; font-size: 12px; }
+svg.dots { width: 100%; max-width: 44rem; height: auto; display: block; font-size: 15px; }
 svg.dots text { fill: var(--ink); } svg.dots .axis { stroke: var(--rule); }
 svg.dots a:hover circle, svg.dots a:focus circle { stroke: var(--ink); stroke-width: 2; }
 """

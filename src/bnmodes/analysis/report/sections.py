@@ -51,18 +51,18 @@ def contrasts_section(numbers: StudyNumbers) -> str:
         rows = [
             [
                 arm_name(numbers, one.arm),
-                text_cell(one.other.name),
+                text_cell(one.verdict),
                 interval_cell(f"{measure}|difference|{one.arm.name}", one.difference),
+                number_cell(f"{measure}|p|{one.arm.name}", one.p),
                 interval_cell(f"{measure}|improvement|{one.arm.name}", one.improvement),
                 text_cell(f"{one.games_ahead} of {one.games}"),
-                number_cell(f"{measure}|p|{one.arm.name}", one.p),
-                text_cell(one.verdict),
+                text_cell(one.other.name),
             ]
             for one in found
             if one.measure == measure
         ]
-        header = ["arm", "minus", "IQM difference", "probability of improvement"]
-        header += ["games ahead", "p", "verdict"]
+        header = ["arm", "verdict", "IQM difference", "p", "probability of improvement"]
+        header += ["games ahead", "against"]
         content += [f"<h3>{MEASURE_NAMES[measure]}</h3>", table(header, rows)]
     return section("contrasts", "Contrasts", *content)
 
