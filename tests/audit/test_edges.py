@@ -1,8 +1,8 @@
 """Where an audit was wrong once: it is right, or it says that it cannot tell."""
 
 import copy
+from itertools import count
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -34,7 +34,7 @@ def state(module):
 def test_functional_call_with_other_buffers_cannot_be_told(training):
     module, other = net().train(training), state(net())
     found = audit(lambda x: functional_call(module, other, x), rows(), modules=[module])
-    assert found == Audit(None if not training else found.reads_stored_moments, training, None)
+    assert found == Audit(None, training, None)
     assert found.statistics == "cannot tell"
     assert "functional_call" in found.reasons[0]
     assert "writes       cannot tell\nbecause " in str(found)
@@ -338,10 +338,6 @@ def test_frozen_parameters_are_no_running_statistics():
 
 def test_faint_noise_is_no_evidence():
     """A forward that rounds differently in each run, as some devices do."""
-    noise = np.random.default_rng(0)
-    module = net(nn.Identity)
-    found = audit(
-        lambda x: module(x) * (1 + 1e-7 * float(noise.integers(3))), rows(), modules=[module]
-    )
-    assert found.reads_stored_moments in (False, None)
-    assert found.depends_on_batch_mates in (False, None)
+    module, call = net(nn.Identity), count()
+    found = audit(lambda x: module(x) * (1 + 1e-6 * (next(call) % 3)), rows(), modules=[module])
+    assert found == Audit(False, False, False)
