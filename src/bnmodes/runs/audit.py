@@ -143,5 +143,6 @@ def _promised(agent: DeclaresRoles, role: RoleForward) -> Audit:
 
 
 def _in_words(networks: tuple[str, ...], found: Audit) -> str:
-    writes = ["writes"] if found.writes_stored_moments else []
+    said = {True: ["writes"], False: [], None: ["cannot tell whether it writes"]}
+    writes = said[found.writes_stored_moments]
     return ", ".join([" and ".join(networks).replace("_", " "), found.statistics, *writes])
