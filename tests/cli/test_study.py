@@ -60,6 +60,7 @@ def test_the_way_from_a_study_to_its_page(run, tmp_path):
     assert pl.read_parquet(tmp_path / "r.parquet").columns == [
         "study", "run", "agent", "arm", "game", "seed", "metric", "decision", "frame", "value",
     ]  # fmt: skip
+    assert "cannot tell" in run("study", "power", "small", "--out", root)[1]  # of one seed
     runs = pl.read_parquet(tmp_path / "r-runs.parquet")
     assert runs["run"].to_list() == [run.spec.content_hash for run in STUDY.runs if run.seed == 0]
 

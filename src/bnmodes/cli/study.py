@@ -209,6 +209,24 @@ def study_export(args: list[str]) -> None:
 
 
 @dataclass(frozen=True)
+class Power(Choice):
+    """Say how many seeds the next study would need, from the spread between seeds of this one."""
+
+    out: Path = Path("results")
+    """Folder of results."""
+
+
+def study_power(args: list[str]) -> None:
+    from bnmodes.analysis.power import power_sentence
+    from bnmodes.analysis.study_numbers import StudyNumbers
+
+    options = parse(Power, args, "bnmodes study power")
+    numbers = StudyNumbers(gather(options.study(), options.out), allow_missing=True)
+    unknown = f"cannot tell: {options.name} has no reference arm with a spread between two seeds."
+    console.print(power_sentence(numbers) or unknown)
+
+
+@dataclass(frozen=True)
 class Report(Choice):
     """Write one self-contained page: protocols, completeness, statistics, figures."""
 
