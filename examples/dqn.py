@@ -1,6 +1,11 @@
 """An agent of your own in one file: DQN with a scalar head, Huber loss and a target network.
 
-Mnih et al.: "Human-level control through deep reinforcement learning", Nature 2015.
+Mnih et al.: "Human-level control through deep reinforcement learning", Nature 2015. One update:
+    draw a minibatch (s, a, r, s′, terminated) from the replay
+    bootstrap: the target network's largest value at s′
+    predict: the online network's value of a at s
+    Huber loss to r + γ · that value, Adam step
+    every so many decisions, copy the online network to the target
 
     bnmodes train examples/dqn.py:DQN --env minatar/breakout --arm bn-batch
     bnmodes study run examples/dqn.py
@@ -20,22 +25,21 @@ from bnmodes.agents.q_learning import (
     q_learning_protocol,
     q_learning_protocol_without_batchnorm,
 )
+from bnmodes.bounds import Positive
 from bnmodes.envs.contract import EnvSpec
 from bnmodes.execution import PLAIN, Execution
-from bnmodes.networks.value import NormSettings
+from bnmodes.networks.norms import NormSettings
 from bnmodes.replay.ring import Batch
 
 
 @dataclass(frozen=True)
 class DQNSettings(QLearningSettings):
-    """Settings of DQN: those of Q-learning, with Adam's usual ε and one option more."""
+    """Settings of DQN: those of Q-learning."""
 
     protocol: Protocol = field(default_factory=q_learning_protocol_without_batchnorm)
     """Parameters, batch, statistics and updates of each forward."""
-    updates_per_decision: float = 0.25
+    updates_per_decision: Positive = 0.25
     """UTD: optimizer steps for each decision; 0.25 is one every four decisions."""
-    double: bool = False
-    """Double DQN: the online network chooses the next action, the target network values it."""
 
 
 ARMS = {
@@ -50,8 +54,6 @@ ARMS = {
 
 
 class DQNAgent(QLearner):
-    """One update: r + γ · max Q of the target network at s′ is what the online network learns."""
-
     def __init__(
         self,
         settings: DQNSettings,
@@ -68,15 +70,11 @@ class DQNAgent(QLearner):
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         with torch.no_grad():
-            next_q = self.forward("bootstrap", batch.next_obs)  # [B, actions]
-            chooser = next_q
-            if self.settings.double:
-                chooser = self.networks["online"](batch.next_obs, self.settings.protocol.bootstrap)
-            best = next_q.gather(1, chooser.argmax(-1, keepdim=True)).squeeze(1)
-            target = batch.reward + self.settings.gamma * best * ~batch.terminated
+            next_q = self.forward("bootstrap", batch.next_obs).amax(-1)  # [B]
+            target = batch.reward + self.settings.gamma * next_q * ~batch.terminated
         q = self.forward("predict", batch.obs)
         chosen = q.gather(1, batch.action[:, None]).squeeze(1)
-        return F.huber_loss(chosen, target), q.detach().amax(-1).mean(), best.mean()
+        return F.huber_loss(chosen, target), q.detach().amax(-1).mean(), next_q.mean()
 
 
 DQN = AgentKind(

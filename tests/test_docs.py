@@ -26,7 +26,9 @@ def test_python_blocks_run(page, monkeypatch):
 
 @pytest.mark.parametrize("page", TEXTS)
 def test_links_lead_somewhere(page):
-    for link in re.findall(r"\]\(([^)#]+)\)", TEXTS[page]):
+    for link in re.findall(r"\]\(([^)#]+)", TEXTS[page]):
+        if link.startswith("https://"):
+            continue
         assert (ROOT / link).exists() or (ROOT / "docs" / link).exists(), link
 
 

@@ -86,7 +86,7 @@ def with_role(role, protocol=BATCH_BOOTSTRAP, **changes):
         (q_learning_protocol_without_batchnorm(), OFFERED, "has BatchNorm: use batch or running"),
         (BATCH_BOOTSTRAP, replace(OFFERED, has_batchnorm=False), "no BatchNorm: use none"),
         (BATCH_BOOTSTRAP, replace(OFFERED, has_target=False), "has none: use online"),
-        (with_role("predict", update=None), OFFERED, "no forward ever writes"),
+        (with_role("predict", update=None), OFFERED, "no forward ever updates"),
         (replace(BATCH_BOOTSTRAP, improve=BATCH_BOOTSTRAP.act), OFFERED, "no role"),
         (
             BATCH_BOOTSTRAP,

@@ -1,12 +1,12 @@
 """Changes of nested settings by dotted names: {"norm.bn_epsilon": 1e-3}."""
 
-import difflib
 import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from bnmodes.errors import UsageError
+from bnmodes.nearest import nearest
 from bnmodes.protocol import alpha
 
 Record = TypeVar("Record")
@@ -43,8 +43,8 @@ def with_changes(record: Record, changes: Mapping[str, Any], prefix: str = "") -
 
 def _unknown(record: Any, name: str, prefix: str) -> str:
     known = [f.name for f in fields(record)]
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    hint = f"did you mean '{prefix}{near[0]}'?" if near else f"choose from {', '.join(known)}."
+    near = nearest(name, known)
+    hint = f"did you mean '{prefix}{near}'?" if near else f"choose from {', '.join(known)}."
     return f"there is no setting '{prefix}{name}': {hint}"
 
 

@@ -62,7 +62,12 @@ def train(
         evaluation=evaluation,
     )
     folder = Path(out) if out else Path("runs") / spec.content_hash
-    return loop.train(spec, folder, execution=execution, show_progress=show_progress)
+    for note in spec.settings.warnings(spec.total_decisions):
+        print(f"note: {note}")
+    try:
+        return loop.train(spec, folder, execution=execution, show_progress=show_progress)
+    except loop.Stopped as stopped:
+        raise KeyboardInterrupt(f"stopped at decision {stopped.decision:,}") from None
 
 
 def run_study(study: Study | str, out: Path | str = "results", jobs: int = 0) -> None:
@@ -71,10 +76,16 @@ def run_study(study: Study | str, out: Path | str = "results", jobs: int = 0) ->
     study = _found(study)
     launcher = LocalLauncher(jobs or jobs_here(study), WorkerOptions())
     stop = loop.StopRequest()
+    for warning in study.warnings():
+        print(f"note: {warning}")
     with stop.listening():
-        schedule.run_study(study, Path(out), launcher, stop)
+        done = schedule.run_study(study, Path(out), launcher, stop)
     if stop.requested:
         raise KeyboardInterrupt
+    if done.failed:
+        raise RuntimeError(
+            f"{len(done.failed)} runs failed: see their logs in {Path(out) / 'logs'}"
+        )
 
 
 def results(study: Study | str, out: Path | str = "results") -> pl.DataFrame:

@@ -5,9 +5,7 @@ remembers the file's name and SHA-256 and never its path, so a results folder ca
 be imported: whoever opens such a run names the file again (`--plugin FILE`).
 """
 
-import difflib
 import hashlib
-import importlib.util
 import re
 import sys
 import traceback
@@ -17,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from bnmodes.errors import UsageError
+from bnmodes.nearest import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def split_reference(reference: str) -> tuple[str, str]:
 
 def load(path: Path | str) -> Plugin:
     """Import a file, once for each process; an error in it becomes one sentence with its line."""
-    path = Path(path).expanduser().absolute()
+    path = Path(path).expanduser().resolve()
     try:
         source = path.read_bytes()
     except OSError as error:
@@ -57,34 +56,31 @@ def load(path: Path | str) -> Plugin:
                 f"two files are called {path.name} ({known.path} and {path}): rename one, because "
                 "a run remembers a file by its name."
             )
+        if known.sha256 != sha256:
+            raise UsageError(f"{path} has changed since this process imported it: start it again.")
         return known
-    module = _import(path)
-    _loaded[path.name] = Plugin(path, sha256, module)
+    _loaded[path.name] = Plugin(path, sha256, _import(path, source))
     return _loaded[path.name]
 
 
-def _import(path: Path) -> ModuleType:
-    name = f"bnmodes_plugin_{re.sub(r'[^0-9A-Za-z]', '_', path.stem)}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up there
-    sys.path.insert(0, str(path.parent))  # so that it can import its neighbours
+def _import(path: Path, source: bytes) -> ModuleType:
+    """A module of exactly these bytes, whose hash is remembered: a cached .pyc may be another's."""
+    module = ModuleType(f"bnmodes_plugin_{re.sub(r'[^0-9A-Za-z]', '_', path.stem)}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module  # dataclasses look their module up there
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # so that it can import its neighbours
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
+        exec(compile(source, str(path), "exec"), module.__dict__)
+    except (Exception, SystemExit) as error:
+        del sys.modules[module.__name__]
         line = _line_of(error, path)
-        raise UsageError(
-            f"{path}, line {line}: {type(error).__name__}: {error}."
-            if line
-            else f"{path} cannot be imported: {type(error).__name__}: {error}."
-        ) from error
-    finally:
-        sys.path.remove(str(path.parent))
+        where = f"{path}, line {line}" if line else f"{path} cannot be imported"
+        raise UsageError(f"{where}: {type(error).__name__}: {error}.") from error
     return module
 
 
-def _line_of(error: Exception, path: Path) -> int | None:
+def _line_of(error: BaseException, path: Path) -> int | None:
     """The last line of the user's own file that an error came through."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return error.lineno
@@ -115,10 +111,14 @@ def find(reference: str, kind: str) -> Any:
         raise UsageError(f"say which {kind} of {file} is meant, as {file}:NAME.")
     if not hasattr(module, name):
         public = [each for each in vars(module) if not each.startswith("_")]
-        near = difflib.get_close_matches(name, public, n=1, cutoff=0.5)
-        hint = f" (did you mean '{near[0]}'?)" if near else ""
+        hint = did_you_mean(name, public)
         raise UsageError(f"{file} has no '{name}'{hint}: name the {kind} as {file}:NAME.")
     return getattr(module, name)
+
+
+def module_of(reference: str) -> str:
+    """The name of the module that a remembered reference's file was imported as."""
+    return _loaded[split_reference(reference)[0]].module.__name__
 
 
 def hashes(*references: str) -> dict[str, str]:
@@ -127,6 +127,6 @@ def hashes(*references: str) -> dict[str, str]:
     return {file: _loaded[file].sha256 for file in sorted(files) if file in _loaded}
 
 
-def loaded_paths() -> tuple[Path, ...]:
-    """The files imported so far: a worker process is given the same."""
-    return tuple(plugin.path for plugin in _loaded.values())
+def loaded_files() -> dict[Path, str]:
+    """The files imported so far with their SHA-256: a worker process imports the same."""
+    return {plugin.path: plugin.sha256 for plugin in _loaded.values()}

@@ -190,7 +190,7 @@ def test_bad_questions_are_refused_with_a_sentence():
 
 
 def test_it_reads_well():
-    assert bnmodes.auditing is audit
+    assert bnmodes.audit is audit
     assert str(audit(foreign().train(), rows())) == (
         "statistics   batch: statistics of these rows\n"
         "batch-mates  each row depends on them\n"

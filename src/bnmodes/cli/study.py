@@ -1,6 +1,7 @@
 """Commands on studies: list, show, run, status, export, report, clean."""
 
 import os
+import shlex
 import shutil
 import sys
 from dataclasses import dataclass
@@ -24,8 +25,8 @@ from bnmodes.studies.estimate import estimate_seconds, memory_bytes, transition_
 from bnmodes.studies.launch.slurm_queue import run_states
 from bnmodes.studies.launch.worker_command import WorkerOptions
 from bnmodes.studies.registry import STUDIES, find_study
-from bnmodes.studies.results import gather, log_path, require_results, run_path
-from bnmodes.studies.schedule import run_study
+from bnmodes.studies.results import StudyResults, gather, log_path, require_results, run_path
+from bnmodes.studies.schedule import changed_plugins, run_study
 from bnmodes.studies.study import Study
 
 console = Console(soft_wrap=True, highlight=False, markup=False)
@@ -44,6 +45,14 @@ class Choice:
     """Only these games; without it, all."""
     seeds: tuple[int, ...] = ()
     """Only these seeds; without it, all."""
+
+    def report_command(self) -> str:
+        """The command that reports just what was chosen here."""
+        words = ["bnmodes", "study", "report", self.name]
+        for name in ("arms", "games", "seeds"):
+            if chosen := getattr(self, name):
+                words += [f"--{name}", *map(str, chosen)]
+        return shlex.join([*words, "--out", str(self.out)])
 
     def study(self) -> Study:
         return find_study(self.name).restricted(self.arms, self.games, self.seeds)
@@ -163,7 +172,7 @@ def study_run(args: list[str]) -> None:
         sys.exit(1)
     console.print(
         f"all {len(study.runs)} runs of {study.name} are done; "
-        f"`bnmodes study report {study.source} --out {options.out}` draws them"
+        f"`{options.report_command()}` draws them"
     )
 
 
@@ -182,6 +191,12 @@ def study_status(args: list[str]) -> None:
     console.print(status_table(study, options.out, run_states(options.out)))
 
 
+def _tell_changed_plugins(results: StudyResults) -> None:
+    finished = set(results.study.runs) - set(results.missing)
+    for sentence in changed_plugins(finished, results.root):
+        console.print(f"note: {sentence}")
+
+
 @dataclass(frozen=True)
 class Export(Choice):
     """Write a study's finished runs as tables: every number, and the scores of each run."""
@@ -197,6 +212,7 @@ def study_export(args: list[str]) -> None:
 
     options = parse(Export, args, "bnmodes study export")
     results = gather(options.study(), options.out)
+    _tell_changed_plugins(results)
     rows, runs_path = export(results, options.to)
     declared = len(results.study.runs)
     console.print(
@@ -272,6 +288,7 @@ def study_report(args: list[str]) -> None:
     if page.suffix != ".html":
         raise UsageError(f"--to is {page}, but the report is a page: let its name end in .html.")
     results = gather(study, options.out)
+    _tell_changed_plugins(results)
     numbers = StudyNumbers(
         results,
         allow_missing=options.allow_missing,

@@ -243,6 +243,8 @@ def make_from_file(
 ) -> GymnasiumVector:
     """Environments that a function of the user's own makes: FILE.py:NAME."""
     function = plugins.find(reference, "environment")
+    if getattr(function, "__module__", "").partition(".")[0] != plugins.module_of(reference):
+        raise UsageError(f"{reference} is not a function of that file: define it there.")
     parameters = _parameters(reference, function)
 
     def make(rendered: bool) -> gymnasium.Env:

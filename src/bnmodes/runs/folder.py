@@ -48,11 +48,11 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         with self.locked():
             if self._has_begun():
-                self._refuse_another(spec)
-                if changed := self.changed_plugins():
+                if not self.finished and (changed := self.changed_plugins()):
                     raise UsageError(
                         f"{changed[0]}: put the old file back, or choose another --out."
                     )
+                self._refuse_another(spec)
             else:
                 write_json(self.spec_path, _described(spec, execution))
             yield
@@ -113,7 +113,7 @@ class RunFolder:
 
     def changed_plugins(self) -> list[str]:
         """A sentence for each user's file that is not the one that this run was begun with."""
-        stored = self._described(lambda described: dict(described["plugins"]))
+        stored = self._described(lambda described: dict(described.get("plugins", {})))
         now = plugins.hashes(*stored)
         return [
             f"{file} has changed since the run in {self.path} was begun (its SHA-256 was "

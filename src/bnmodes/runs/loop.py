@@ -1,6 +1,7 @@
 """From a specification to a finished run: the one loop for every agent and every game."""
 
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,6 +51,9 @@ class StopRequest:
                 raise KeyboardInterrupt  # a second Ctrl-C does not wait for the checkpoint
             self.requested = True
 
+        if threading.current_thread() is not threading.main_thread():
+            yield  # only the main thread is told of signals
+            return
         before = {s: signal.signal(s, request) for s in _STOP_SIGNALS}
         try:
             yield

@@ -9,6 +9,7 @@ anew; where it cannot be written, the numbers stay in memory.
 
 import hashlib
 import json
+import uuid
 from array import array
 from collections.abc import Mapping
 from pathlib import Path
@@ -77,10 +78,10 @@ def _write(
     table: pl.DataFrame, table_path: Path, index_path: Path, checksums: dict[str, str]
 ) -> None:
     table_path.parent.mkdir(exist_ok=True)
-    aside = table_path.with_suffix(".tmp")
+    aside = table_path.with_suffix(f".{uuid.uuid4().hex}.tmp")  # two reports may write at once
     table.write_parquet(aside, row_group_size=_ROW_GROUP, statistics=True)
+    index = {"format": _FORMAT, "table": _checksum(aside), "runs": checksums}
     aside.replace(table_path)
-    index = {"format": _FORMAT, "table": _checksum(table_path), "runs": checksums}
     write_json(index_path, index)
 
 

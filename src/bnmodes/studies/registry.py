@@ -1,10 +1,8 @@
 """Studies by name: those of the package, and those of a user's own file, as FILE.py[:NAME]."""
 
-import difflib
-from pathlib import Path
-
 from bnmodes import plugins
 from bnmodes.errors import UsageError
+from bnmodes.nearest import did_you_mean
 from bnmodes.studies import paper, quick
 from bnmodes.studies.study import Study
 
@@ -16,8 +14,7 @@ def find_study(name: str) -> Study:
     if plugins.is_reference(name):
         return _from_file(name)
     if name not in STUDIES:
-        near = difflib.get_close_matches(name, STUDIES, n=1, cutoff=0.4)
-        hint = f" (did you mean '{near[0]}'?)" if near else ""
+        hint = did_you_mean(name, STUDIES)
         raise UsageError(
             f"there is no study '{name}'{hint}: `bnmodes study list` shows all, and a file of your "
             "own is named as FILE.py."
@@ -27,8 +24,8 @@ def find_study(name: str) -> Study:
 
 def _from_file(reference: str) -> Study:
     path, name = plugins.split_reference(reference)
-    module = plugins.load(path).module
-    held = {key: value for key, value in vars(module).items() if isinstance(value, Study)}
+    plugin = plugins.load(path)
+    held = {k: value for k, value in vars(plugin.module).items() if isinstance(value, Study)}
     if name:
         if name not in held:
             found = f"it holds {', '.join(held)}" if held else "it holds none"
@@ -40,7 +37,7 @@ def _from_file(reference: str) -> Study:
             else f"{path} holds several studies: name one, as {path}:{next(iter(held))}."
         )
     study = held[name] if name else next(iter(held.values()))
-    study = study.from_file(Path(path).absolute(), reference)
+    study = study.from_file(plugin.path, reference)
     if study.name in STUDIES:
         raise UsageError(
             f"{path}: '{study.name}' is a study of the package: give yours a new name."

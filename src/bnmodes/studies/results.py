@@ -1,5 +1,6 @@
 """Whatever runs of a study exist, as one tidy table, and which are missing."""
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -96,7 +97,7 @@ def _nothing_message(study: Study, root: Path) -> str:
     if study.name in begun:
         return (
             f"no run of study {study.name} in {root} is finished yet: go on with "
-            f"`bnmodes study run {study.source} --out {root}`."
+            f"`bnmodes study run {shlex.quote(study.source)} --out {shlex.quote(str(root))}`."
         )
     holds = f" (it holds {', '.join(begun)})" if begun else ""
     return (

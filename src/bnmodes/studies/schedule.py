@@ -42,7 +42,8 @@ def prepare(study: Study, root: Path) -> None:
 
 def run_study(study: Study, root: Path, launcher: Launcher, stop: StopRequest) -> Schedule:
     """Execute what is not finished, the longest first; the same call again goes on."""
-    study.validate()
+    for run in study.runs:
+        run.spec.validate()
     prepare(study, root)
     schedule = Schedule(waiting=deque())
     # Seed by seed and game by game among equals: a study cut short can then compare its arms.

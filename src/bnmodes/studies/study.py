@@ -1,6 +1,6 @@
 """A study as data: arms × games × seeds, which expand to run specifications."""
 
-import difflib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,8 +10,9 @@ from typing import Any, Literal
 from bnmodes import plugins
 from bnmodes.agents.agent import Settings
 from bnmodes.agents.registry import arm_settings
-from bnmodes.envs.registry import env_suite
+from bnmodes.envs.registry import canonical_name, env_suite
 from bnmodes.errors import UsageError
+from bnmodes.nearest import nearest
 from bnmodes.runs.spec import EvaluationSettings, RunSpec, make_spec
 
 Metric = Literal["evaluation", "test"]
@@ -97,7 +98,7 @@ class Study:
 
     def __post_init__(self):
         every = max(1, self.total_decisions // 100)
-        tenth = EvaluationSettings(every_decisions=max(1, self.total_decisions // 10))
+        tenth = EvaluationSettings(every_decisions=max(1, -(-self.total_decisions // 10)))
         for name, default in (
             ("reference", self.arms[0].name if self.arms else ""),
             ("record_every_decisions", every),
@@ -109,19 +110,22 @@ class Study:
 
     def validate(self) -> None:
         """Refuse a study that cannot be run, with a sentence that says what to mend."""
+        for name in ("arms", "games", "seeds"):
+            if not isinstance(getattr(self, name), tuple):
+                raise UsageError(f"{name} of study {self.name} must be a tuple: write (one,).")
         for kind, names in (
             ("arm", [arm.name for arm in self.arms]),
-            ("game", self.games),
+            ("game", [canonical_name(game) for game in self.games]),
             ("seed", self.seeds),
         ):
             if not names:
                 raise UsageError(f"study {self.name} has no {kind}s: give at least one.")
             if twice := [name for name in names if list(names).count(name) > 1]:
                 raise UsageError(f"study {self.name} has the {kind} '{twice[0]}' twice.")
-        if not self.name or not all(c.isalnum() or c in "-_." for c in self.name):
+        if not re.fullmatch(r"\w[\w.-]*", self.name):
             raise UsageError(
                 f"the study's name {self.name!r} is used as a file's name: give it letters, "
-                "digits, dots, hyphens and underscores only."
+                "digits, dots, hyphens and underscores only, and none of the last three first."
             )
         if self.reference not in [arm.name for arm in self.arms]:
             raise UsageError(f"the reference '{self.reference}' is no arm of study {self.name}.")
@@ -225,8 +229,8 @@ def _choose(kind: str, chosen, declared) -> tuple[str, ...]:
     lowered = {name.lower(): name for name in declared}
     for name in chosen:
         if name.lower() not in lowered:
-            near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.3)
-            hint = f" (did you mean '{lowered[near[0]]}'?)" if near else ""
+            near = nearest(name.lower(), lowered)
+            hint = f" (did you mean '{lowered[near]}'?)" if near else ""
             raise UsageError(
                 f"this study has no {kind} '{name}'{hint}: choose from {', '.join(declared)}."
             )

@@ -8,12 +8,14 @@ own, is in the table as soon as that file is imported.
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
 from bnmodes.analysis.study_numbers import StudyNumbers
+from bnmodes.errors import UsageError
 
 DrawFigure = Callable[[StudyNumbers], Iterable["Drawing"]]
 
@@ -30,6 +32,10 @@ class Drawing:
     """The same for the screen of a phone, where the figure itself would be too broad to read."""
 
     def __post_init__(self):
+        if not re.fullmatch(r"[\w-]+", self.name):
+            raise ValueError(
+                f"the figure's name {self.name!r} is no file's name: use letters and -."
+            )
         if not self.caption.strip():
             raise ValueError(f"the figure {self.name} has no caption: say what is drawn.")
 
@@ -67,5 +73,10 @@ def all_figures() -> list[StudyFigure]:
 
 def draw_all(numbers: StudyNumbers) -> Iterable[Drawing]:
     """Every drawing of a study, one after the other: each can be written and forgotten."""
+    names = set()
     for figure in all_figures():
-        yield from figure.draw(numbers)
+        for drawing in figure.draw(numbers):
+            if drawing.name in names:
+                raise UsageError(f"two figures are called {drawing.name}: rename yours.")
+            names.add(drawing.name)
+            yield drawing

@@ -6,6 +6,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
+from bnmodes.agents.registry import CHANGED, find_agent
 from bnmodes.analysis.figures.style import DPI, TITLE, in_house_style, new_figure
 from bnmodes.analysis.figures.time_axis import thousands
 from bnmodes.analysis.palette import ArmStyle, styles_of
@@ -31,7 +32,7 @@ def learning_curve(runs: list[RunFolder], path: Path) -> None:
     if not path.parent.is_dir():
         raise UsageError(f"{path.parent} is no folder: make it first.")
     specs = [run.spec() for run in runs]
-    styles = styles_of([spec.arm.removesuffix("-changed") for spec in specs])
+    styles = styles_of([spec.arm.removesuffix(CHANGED) for spec in specs])
     figure = new_figure(9.0 if len(runs) > 1 else 7.5, max(4.2, 1.0 + 0.2 * len(runs)))
     axes = figure.subplots()
     labels = _labels(specs, [run.path.name for run in runs])
@@ -53,7 +54,7 @@ def learning_curve(runs: list[RunFolder], path: Path) -> None:
 
 def _title(specs: Sequence[RunSpec]) -> str:
     games = sorted({spec.env for spec in specs})
-    agents = ", ".join(sorted({spec.agent.upper() for spec in specs}))
+    agents = ", ".join(sorted({find_agent(spec.agent).name.upper() for spec in specs}))
     if len(specs) == 1:
         return f"{agents} {specs[0].arm}, seed {specs[0].seed}, on {games[0]}"
     return f"{agents} on {', '.join(games) if len(games) <= 2 else f'{len(games)} games'}"

@@ -41,8 +41,9 @@ def main() -> int:
     torch.set_num_threads(1)
     task = json.load(sys.stdin)
     try:
-        for path in task["plugins"]:
-            plugins.load(path)
+        for path, sha256 in task["plugins"].items():
+            if plugins.load(path).sha256 != sha256:
+                raise UsageError(f"{path} has changed since its study was started: start it again.")
         train(
             spec_from_json(task["spec"]),
             Path(folder),

@@ -43,7 +43,7 @@ class WorkerCommand:
     def of(cls, run: StudyRun, folder: Path, log: Path, options: WorkerOptions) -> "WorkerCommand":
         task = {
             "spec": run.spec.to_json(),
-            "plugins": [str(path) for path in plugins.loaded_paths()],
+            "plugins": {str(path): sha256 for path, sha256 in plugins.loaded_files().items()},
             "checkpoint_minutes": options.checkpoint_minutes,
             "sinks": options.sinks,
             "execution": asdict(options.execution),
