@@ -86,11 +86,26 @@ def test_an_error_in_a_file_is_one_sentence_with_its_line(tmp_path, text, line, 
 def test_a_file_is_imported_once(tmp_path):
     path = written(tmp_path / "mine.py", "Mine = []\n")
     first = plugins.load(path)
-    path.write_text("raise SystemExit\n")
     assert plugins.load(str(path)) is first
     assert plugins.name_here("mine.py:Mine", tmp_path) == "mine.py:Mine"
     assert plugins.find("mine.py:Mine", "agent") is first.module.Mine
-    assert plugins.loaded_paths() == (path,)
+    assert plugins.loaded_files() == {path: first.sha256}
+    path.write_text("Mine = ()\n")
+    assert "has changed since this process imported it" in refusal(plugins.load, path)
+
+
+def test_the_bytes_that_are_hashed_are_those_that_run(tmp_path):
+    """A cached .pyc is trusted by size and second: it could be of another version."""
+    path = written(tmp_path / "mine.py", "VALUE = 1\n")
+    assert plugins.load(path).module.VALUE == 1
+    plugins._loaded.clear()
+    path.write_text("VALUE = 2\n")
+    assert plugins.load(path).module.VALUE == 2
+
+
+def test_a_file_that_exits_is_one_sentence(tmp_path):
+    path = written(tmp_path / "mine.py", "import sys\nsys.exit(3)\n")
+    assert "line 2: SystemExit: 3" in refusal(plugins.load, path)
 
 
 def test_a_file_can_import_its_neighbours(tmp_path):
@@ -100,7 +115,7 @@ def test_a_file_can_import_its_neighbours(tmp_path):
         assert plugins.load(path).module.VALUE == 7
     finally:
         sys.modules.pop("beside_mine", None)
-    assert str(tmp_path) not in sys.path
+        sys.path.remove(str(tmp_path))
 
 
 def test_two_files_of_one_name_are_refused(tmp_path):
@@ -178,4 +193,5 @@ def test_a_file_that_has_changed_since_is_told_and_does_not_go_on(tmp_path):
     plugins.load(path)
     (sentence,) = folder.changed_plugins()
     assert re.search(r"mine\.py has changed since the run in .* was begun", sentence)
+    folder.done_path.unlink()
     assert "put the old file back" in refusal(train, spec_of(agent), tmp_path / "run")

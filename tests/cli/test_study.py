@@ -31,6 +31,10 @@ def test_the_way_from_a_study_to_its_page(run, tmp_path):
     assert code == 0
     assert "all 2 runs of small are done" in out
 
+    code, out, _ = run("study", "run", "small", "--seeds", 0, "--arms", "bn batch", "--out", root)
+    assert code == 0, "an arm without the reference"
+    assert f"--arms 'bn batch' --seeds 0 --out {root}`" in out
+
     code, out, _ = run("study", "status", "small", "--out", root)
     assert code == 0
     assert [line.split()[-4:] for line in out.splitlines()[1:]] == [["1", "0", "0", "1"]] * 2

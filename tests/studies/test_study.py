@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,6 +10,7 @@ from bnmodes.errors import UsageError
 from bnmodes.runs.spec import spec_from_json
 from bnmodes.studies import paper
 from bnmodes.studies.registry import STUDIES, find_study
+from bnmodes.studies.study import Arm, Contrast, Study
 from helpers.small_study import small_study
 
 
@@ -173,3 +175,33 @@ def test_unknown_parts_are_refused(choice, words):
 def test_an_unknown_study_is_refused():
     with pytest.raises(UsageError, match="did you mean 'quick-c51'"):
         find_study("quick-c15")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"games": "minatar/breakout"}, "must be a tuple"),
+        ({"games": ("minatar/breakout", "MinAtar/Breakout")}, "twice"),
+        ({"name": ".."}, "file's name"),
+        ({"arms": ()}, "has no arms"),
+        ({"reference": "LN"}, "no arm of study"),
+        ({"contrasts": (Contrast("C51", "LN"),)}, "contrast with 'LN'"),
+        ({"metric": "test"}, "has none: use metric='evaluation'"),
+        ({"arms": (Arm("C51", "none", changes={"bacth_size": 3}),)}, "'batch_size'"),
+    ],
+)
+def test_a_study_that_cannot_be_run_is_refused(changes, words):
+    with pytest.raises(UsageError, match=re.escape(words)):
+        replace(small_study(), **changes).validate()
+
+
+def test_what_a_study_does_not_say_has_a_default():
+    study = Study("s", "?", (Arm("a", "none"),), ("probe/chain",), (0,), total_decisions=10_005)
+    study.validate()
+    assert len(study.evaluation.grid(10_005)) == 10
+    assert (study.reference, study.metric, study.record_every_decisions) == ("a", "evaluation", 100)
+
+
+def test_a_study_whose_runs_end_before_learning_starts_says_so():
+    study = Study("s", "?", (Arm("a", "none"),), ("minatar/breakout",), (0,), total_decisions=900)
+    assert "a: learning starts at decision 5,000" in study.warnings()[0]

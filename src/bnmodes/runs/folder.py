@@ -221,7 +221,9 @@ def _described(spec: RunSpec, execution: Execution) -> dict[str, Any]:
         "spec": spec.to_json(),
         "hash": spec.content_hash,
         "plugins": plugins.hashes(spec.agent, spec.env),
-        "protocol": as_table(spec.settings.protocol, spec.settings.capabilities(spec.evaluation.episodes)),
+        "protocol": as_table(
+            spec.settings.protocol, spec.settings.capabilities(spec.evaluation.episodes)
+        ),
         "versions": {name: importlib.metadata.version(name) for name in _PACKAGES},
         "python": platform.python_version(),
         **asdict(execution),  # as it was begun
