@@ -180,7 +180,6 @@ def test_an_unknown_study_is_refused():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"games": "minatar/breakout"}, "must be a tuple"),
         ({"games": ("minatar/breakout", "MinAtar/Breakout")}, "twice"),
         ({"name": ".."}, "file's name"),
         ({"arms": ()}, "has no arms"),
@@ -193,6 +192,13 @@ def test_an_unknown_study_is_refused():
 def test_a_study_that_cannot_be_run_is_refused(changes, words):
     with pytest.raises(UsageError, match=re.escape(words)):
         replace(small_study(), **changes).validate()
+
+
+def test_a_forgotten_comma_is_told():
+    study = small_study()
+    object.__setattr__(study, "games", "minatar/breakout")  # as a file without type checks would
+    with pytest.raises(UsageError, match="games of study small must be a tuple"):
+        study.validate()
 
 
 def test_what_a_study_does_not_say_has_a_default():
