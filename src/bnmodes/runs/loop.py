@@ -18,13 +18,13 @@ from bnmodes.envs.contract import VectorEnv
 from bnmodes.envs.registry import env_spec, make_env
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
-from bnmodes.streams import numpy_stream
 from bnmodes.runs import checkpoint
 from bnmodes.runs.evaluate import play_games
-from bnmodes.runs.progress import Progress
 from bnmodes.runs.folder import RunFolder
+from bnmodes.runs.progress import Progress
 from bnmodes.runs.sinks import SinkName, open_sinks
 from bnmodes.runs.spec import RunSpec
+from bnmodes.streams import numpy_stream
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2)
 

@@ -8,9 +8,9 @@ from PIL import Image
 
 from bnmodes.envs.registry import make_env
 from bnmodes.errors import UsageError
-from bnmodes.streams import numpy_stream
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import build_agent
+from bnmodes.streams import numpy_stream
 
 
 @dataclass(frozen=True)
