@@ -8,8 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bnmodes.learning.targets import n_step_return
 from bnmodes.replay.ring import Replay
-from bnmodes.replay.sequences import gather_sequences, n_step_return, shifted
+from bnmodes.replay.sequences import gather_sequences, shifted
 from helpers.random_games import VECTORS, RandomGames, Transition, make_spec
 
 
@@ -51,7 +52,8 @@ def test_sequences_and_returns_are_what_was_played(
         return
     env_indices, transitions = np.array(held, np.int64).T
     sequences = gather_sequences(replay, env_indices, transitions, steps)
-    returns, discounts = n_step_return(sequences, gamma=0.9)
+    steps = (sequences.reward, sequences.terminated, sequences.exists)
+    returns, discounts = n_step_return(*steps, gamma=0.9)
     last = sequences.last_next_obs()
     for row, (env_index, first) in enumerate(held):
         expected = stretch(games.history[env_index], first, steps)

@@ -35,14 +35,14 @@ from bnmodes.execution import PLAIN, Execution
 from bnmodes.learning.optimizer import Optimizer
 from bnmodes.learning.relaxed_actions import one_hot
 from bnmodes.learning.reward_scale import mean_absolute_reward
-from bnmodes.learning.targets import TwoHot, cross_entropy
+from bnmodes.learning.targets import TwoHot, cross_entropy, n_step_return
 from bnmodes.networks.layers import initialise
 from bnmodes.networks.mrq import Prediction, mrq_networks
 from bnmodes.networks.torsos import TorsoName
 from bnmodes.protocol import AgentCapabilities, Forward, Mode, Protocol, Role
 from bnmodes.replay.priorities import Priorities
 from bnmodes.replay.ring import Index
-from bnmodes.replay.sequences import Sequences, gather_sequences, n_step_return, shifted
+from bnmodes.replay.sequences import Sequences, gather_sequences, shifted
 from bnmodes.streams import torch_stream
 
 
@@ -293,7 +293,8 @@ class MRQAgent(ActorCritic):
         first, last = sequences.observation(0), sequences.last_next_obs()
         current = (first, one_hot(sequences.action[:, 0], self.num_actions))
         with torch.no_grad():
-            rewards, discount = n_step_return(sequences, self.settings.gamma)
+            steps = (sequences.reward, sequences.terminated, sequences.exists)
+            rewards, discount = n_step_return(*steps, self.settings.gamma)
             next_pair = (last, self._next_action(last, noise))
             next_q = self._critic("bootstrap", current, next_pair).squeeze(-1)  # [2, B]
             next_value = next_q.amin(0) * target_reward_scale

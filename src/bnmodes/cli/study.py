@@ -89,6 +89,8 @@ def study_show(args: list[str]) -> None:
     console.print(f"seeds  {', '.join(map(str, study.seeds))}")
     console.print(f"scored {_scored(study)}; in percent of {study.reference}")
     console.print(f"rows   of training metrics every {study.record_every_decisions:,} decisions")
+    for warning in study.warnings():
+        console.print(f"note   {warning}")
     decisions = len(study.runs) * study.total_decisions
     console.print(
         f"size   {len(study.runs):,} runs of {study.total_decisions:,} decisions, "

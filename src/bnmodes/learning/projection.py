@@ -22,16 +22,16 @@ class ProjectionSettings:
 class Projection:
     """Holds the kernels and their radii; call it after each optimizer step."""
 
-    def __init__(self, config: ProjectionSettings, network: nn.Module):
+    def __init__(self, settings: ProjectionSettings, network: nn.Module):
         layers = [
             layer
             for name, layer in network.named_modules()
             if isinstance(layer, nn.Linear | nn.Conv2d)
-            and (config.head or name.split(".")[-1] != "head")
+            and (settings.head or name.split(".")[-1] != "head")
         ]
-        self.kernels = [] if config.granularity == "none" else [layer.weight for layer in layers]
-        self.per_neuron = config.granularity == "neuron"
-        initial = config.radius == "initial"
+        self.kernels = [] if settings.granularity == "none" else [layer.weight for layer in layers]
+        self.per_neuron = settings.granularity == "neuron"
+        initial = settings.radius == "initial"
         self.radii = [
             self._norm(k).clone() if initial else torch.ones_like(self._norm(k))
             for k in self.kernels

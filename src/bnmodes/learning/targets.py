@@ -1,4 +1,4 @@
-"""Learning targets as pure functions: C51's projection, Q(λ), histograms of scalars.
+"""Learning targets as pure functions: C51's projection, Q(λ), n-step returns, histograms.
 
 HL-Gauss: Imani, White: "Improving Regression Performance with Distributional Losses", ICML 2018,
 arXiv:1806.04613. Two-hot over symexp bins: Hafner et al.: "Mastering Diverse Domains through World
@@ -67,6 +67,21 @@ def q_lambda(
         following = torch.addcmul(own_t, weight_t, following)
         returns.append(following)
     return torch.stack(returns[::-1])
+
+
+def n_step_return(
+    reward: Float[Tensor, "B steps"],
+    terminated: Bool[Tensor, "B steps"],
+    exists: Bool[Tensor, "B steps"],
+    gamma: float,
+) -> tuple[Float[Tensor, " B"], Float[Tensor, " B"]]:
+    """Σ γ^k r_k over the steps that exist, and the discount of the value after the last of them:
+    γ to the power of their number, or 0 after a termination."""
+    there = exists.float()
+    discounts = gamma ** torch.arange(reward.shape[1], device=reward.device)
+    total = (there * discounts * reward).sum(1)
+    ended = (terminated & exists).any(1)
+    return total, gamma ** there.sum(1) * (~ended).float()
 
 
 @dataclass(frozen=True)

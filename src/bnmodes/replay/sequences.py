@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float32, Int64
+from jaxtyping import Bool, Float32, Int64
 from torch import Tensor
 
 from bnmodes.execution import PLAIN, Execution
@@ -64,18 +64,6 @@ def gather_sequences(replay: Replay, env_index: Index, transition: Index, steps:
         terminated=replay.to_device(terminated),
         exists=replay.to_device(np.logical_and.accumulate(unbroken & alive, axis=1)),
     )
-
-
-def n_step_return(
-    sequences: Sequences, gamma: float
-) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
-    """Σ γ^k r_k over the steps that exist, and the discount of the value after the last of them:
-    γ to the power of their number, or 0 after a termination."""
-    exists = sequences.exists.float()
-    discounts = gamma ** torch.arange(sequences.steps, device=exists.device)
-    total = (exists * discounts * sequences.reward).sum(1)
-    ended = (sequences.terminated & sequences.exists).any(1)
-    return total, gamma ** exists.sum(1) * (~ended).float()
 
 
 def shifted(

@@ -16,7 +16,6 @@ from bnmodes.analysis.statistics import Interval
 from bnmodes.analysis.study_numbers import StudyNumbers
 
 Format = Literal["png", "pdf", "svg"]
-FORMATS: tuple[Format, ...] = ("png", "pdf", "svg")
 DPI = 150
 TITLE = {"loc": "left", "fontsize": 10, "fontweight": "bold"}
 _LOOK = {

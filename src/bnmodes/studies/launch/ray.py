@@ -93,7 +93,14 @@ def _connect(address: str, request: TaskRequest) -> None:
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Commands and outcomes are a few kilobytes; the memory is for the runs.
-    ray.init("local", include_dashboard=False, object_store_memory=100 * 2**20, **quiet)
+    try:
+        ray.init("local", include_dashboard=False, object_store_memory=100 * 2**20, **quiet)
+    except Exception as error:  # it raises many kinds, a time-out with 34 lines among them
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UsageError(
+            f"Ray did not start on this machine ({reason}): try again when it is less busy, or use "
+            "--launcher local."
+        ) from None
     here = ray.cluster_resources()
     for name, wanted in request.resources().items():
         if wanted > here.get(name, 0):
