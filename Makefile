@@ -20,9 +20,10 @@ demo: .venv/installed
 test: .venv/installed lint .venv/tools
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-# What is long by nature: real runs that must learn, studies that are killed and go on.
+# What is long by nature: real runs that must learn, studies that are killed and go on. Types are
+# checked by the other tests.
 test-slow: .venv/installed .venv/tools
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+	JAXTYPING_DISABLE=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 # Numbers and learning, with the arithmetic of older processors too.
 test-processors: .venv/installed .venv/tools

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bnmodes.agents.c51 import C51
+from bnmodes.agents.c51 import C51Agent
 from bnmodes.envs import atari
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import Stopped, train
@@ -69,8 +69,8 @@ def test_where_the_emulator_plays_differently_the_run_records_its_new_game(
 ):
     spec = replace(atari_spec("Pong"), total_decisions=900)
     begun = []
-    begin = C51.begin
-    monkeypatch.setattr(C51, "begin", lambda self, obs: (begun.append(obs), begin(self, obs)))
+    begin = C51Agent.begin
+    monkeypatch.setattr(C51Agent, "begin", lambda self, obs: (begun.append(obs), begin(self, obs)))
     stop_at(300)
     with pytest.raises(Stopped):
         train(spec, tmp_path)
