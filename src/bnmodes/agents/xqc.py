@@ -1,9 +1,10 @@
 """XQC on discrete actions: categorical twin critics with BatchNorm and projected kernels.
 
 Palenicek, Vogt, Watson, Posner, Peters: "XQC: Well-conditioned Optimization Accelerates Deep
-Reinforcement Learning", 2025, arXiv:2509.25174. Joined batches come from CrossQ (Bhatt, Palenicek,
-Belousov, Argus, Amiranashvili, Brox, Peters: "CrossQ: Batch Normalization in Deep Reinforcement
-Learning for Greater Sample Efficiency and Simplicity", ICLR 2024, arXiv:1902.05605). One update:
+Reinforcement Learning", ICLR 2026, arXiv:2509.25174. Joined batches come from CrossQ (Bhatt,
+Palenicek, Belousov, Argus, Amiranashvili, Brox, Peters: "CrossQ: Batch Normalization in Deep
+Reinforcement Learning for Greater Sample Efficiency and Simplicity", ICLR 2024, arXiv:1902.05605).
+One update:
     draw a minibatch; next action: the policy's one-hot action at s′ with clipped noise
     one-hot actions of the replay and the policy's are different populations, so a critic sees
         (s, a) and (s′, a′) as one joined batch; without a target network the critic is CrossQ's

@@ -1,4 +1,10 @@
-"""Dormant units, rank of the features, and how fast each layer moves."""
+"""Dormant units, rank of the features, and how fast each layer moves.
+
+Dormant units: Sokar, Agarwal, Castro, Evci: "The Dormant Neuron Phenomenon in Deep Reinforcement
+Learning", ICML 2023, arXiv:2302.12902. srank: Kumar, Agarwal, Ghosh, Levine: "Implicit
+Under-Parameterization Inhibits Data-Efficient Deep Reinforcement Learning", ICLR 2021,
+arXiv:2010.14498. Entropy rank: Roy, Vetterli: "The effective rank", EUSIPCO 2007.
+"""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,8 @@
-"""Fixed-norm projection ("WN"): kernels go back to their radius after every optimizer step."""
+"""Fixed-norm projection ("WN"): kernels are scaled back to a fixed norm after every optimizer step.
+
+Lyle, Zheng, Khetarpal, Martens, van Hasselt, Pascanu, Dabney: "Normalization and effective learning
+rates in reinforcement learning", NeurIPS 2024, arXiv:2407.01800.
+"""
 
 from dataclasses import dataclass
 from typing import Literal

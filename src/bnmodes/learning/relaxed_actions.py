@@ -3,7 +3,8 @@
 A policy proposes a *relaxed* action, softmax((logits + Gumbel noise)/temperature): a point inside
 the simplex that a critic can be differentiated at. The action that is executed, and that a
 target bootstraps from, is the argmax of the relaxed action after Gaussian noise, as a one-hot
-vector.
+vector. Jang, Gu, Poole: "Categorical Reparameterization with Gumbel-Softmax", ICLR 2017,
+arXiv:1611.01144.
 """
 
 import math

@@ -2,6 +2,9 @@
 
 A transition is drawn in proportion to max(1, |δ|)^0.4. The floor of 1 is where its Huber loss turns
 from square to linear: below it all are drawn alike, which is what makes weights unnecessary.
+
+Fujimoto, Meger, Precup: "An Equivalence between Loss Functions and Non-Uniform Sampling in
+Experience Replay", NeurIPS 2020, arXiv:2007.06049.
 """
 
 from typing import Any

@@ -93,14 +93,14 @@ def _submit(schedule: Schedule, root: Path, launcher: Launcher) -> None:
 
 
 def _take_outcomes(schedule: Schedule, root: Path, launcher: Launcher, display: Display) -> None:
-    for path, ending in launcher.poll().items():
+    for path, outcome in launcher.poll().items():
         run = schedule.running.pop(path)
         if RunFolder(path).finished:
             schedule.done.append(run)
             display.say_done(run)
-        elif ending == "in use":
+        elif outcome == "in use":
             schedule.elsewhere.append(run)
-        elif ending == "stopped":
+        elif outcome == "stopped":
             schedule.waiting.append(run)
         else:
             schedule.failures[run] = schedule.failures.get(run, 0) + 1

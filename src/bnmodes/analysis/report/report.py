@@ -74,8 +74,8 @@ def write_report(numbers: StudyNumbers, path: Path, formats: Sequence[Format] = 
 def _picture(drawing: Drawing, folder: Path, formats: Sequence[Format]) -> str:
     """Writes the drawing's files, and gives its place on the page, which needs it as PNG."""
     rendered = render(drawing.figure, list(dict.fromkeys(["png", *formats])))
-    for ending, content in rendered.items():
-        (folder / f"{drawing.name}.{ending}").write_bytes(content)
+    for suffix, content in rendered.items():
+        (folder / f"{drawing.name}.{suffix}").write_bytes(content)
     narrow = None if drawing.narrow is None else render(drawing.narrow, ["png"])["png"]
     link = f"{folder.name}/{drawing.name}.png"
     width = drawing.figure.get_figwidth()
