@@ -87,13 +87,20 @@ def read_game_and_arm(agent: str, args: list[str]) -> tuple[RunOptions, list[str
     return options, rest
 
 
-def parse(options: Any, args: list[str], program: str, default: Any = None) -> Any:
+def parse(
+    options: Any,
+    args: list[str],
+    program: str,
+    default: Any = None,
+    description: str | None = None,
+) -> Any:
     """Words to a record of the class `options` (which may be generic, with its type filled in);
-    `default` gives the values of what is not said."""
+    `default` gives the values of what is not said, and `description` begins the help."""
     return tyro.cli(
         options,
         args=args,
         prog=program,
+        description=description,
         default=tyro.MISSING_NONPROP if default is None else default,
         config=(
             tyro.conf.AvoidSubcommands,

@@ -34,11 +34,9 @@ Run = TypeVar("Run", bound=RunOptions)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Train(Generic[Run]):
-    """Train an agent. The same command again goes on with a stopped run."""
+class HowToTrain:
+    """Where a run is kept and how it is computed."""
 
-    run: Annotated[Run, tyro.conf.arg(name="")]
-    """What to run."""
     out: Path | None = None
     """Folder of the run; without it, one under runs/ named by game, agent, arm, seed and hash."""
     checkpoint_minutes: float = 5.0
@@ -49,6 +47,17 @@ class Train(Generic[Run]):
     """How it is computed; a stopped run may go on with another way."""
     sinks: tuple[SinkName, ...] = ()
     """Where metrics go besides the run's own file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train(Generic[Run]):
+    """Train an agent. The same command again goes on with a stopped run."""
+
+    # Both are nested, so that --help begins with the game and the arm.
+    run: Annotated[Run, tyro.conf.arg(name="")]
+    """What to run."""
+    how: Annotated[HowToTrain, tyro.conf.arg(name="")] = HowToTrain()
+    """How to run it."""
 
 
 def agent_named(args: list[str], command: str) -> tuple[str, list[str]]:
@@ -65,11 +74,25 @@ def agent_named(args: list[str], command: str) -> tuple[str, list[str]]:
     return agent, rest
 
 
+def described(agent: str) -> str:
+    """The agent in a line, and its arms."""
+    kind = find_agent(agent)
+    return f"{kind.summary}. Arms: {', '.join(kind.arms)}."
+
+
 def train_command(args: list[str]) -> None:
     agent, args = agent_named(args, "train")
     options_type = Train[run_options_type(agent)]
     default, rest = read_game_and_arm(agent, args)
-    options = parse(options_type, rest, f"bnmodes train {agent}", options_type(run=default))
+    program, default = f"bnmodes train {agent}", options_type(run=default)
+    options = parse(
+        options_type,
+        rest,
+        program,
+        default,
+        f"Train {described(agent)} The same command again goes on.",
+    )
+    spec, options = options.run.spec(), options.how
     if options.threads < 0:
         raise UsageError(f"threads is {options.threads}, but must be at least 0.")
     if not options.checkpoint_minutes > 0:
@@ -78,7 +101,6 @@ def train_command(args: list[str]) -> None:
         )
     require_usable(options.sinks)
     options.execution.validate_here()
-    spec = options.run.spec()
     env_spec(spec.env)  # refuses a game that cannot be made
     all_cores = find_agent(agent).suite_defaults(env_suite(spec.env)).all_cores
     torch.set_num_threads(options.threads or (os.cpu_count() if all_cores else 1))
@@ -136,7 +158,8 @@ def explain_command(args: list[str]) -> None:
         agent, args = agent_named(args, "explain")
         options_type = Explain[run_options_type(agent)]
         default, rest = read_game_and_arm(agent, args)
-        options = parse(options_type, rest, f"bnmodes explain {agent}", options_type(run=default))
+        program, default = f"bnmodes explain {agent}", options_type(run=default)
+        options = parse(options_type, rest, program, default, f"Explain {described(agent)}")
         spec, as_json = options.run.spec(), options.json
     else:
         run = parse(ExplainRun, args, "bnmodes explain")
