@@ -13,7 +13,6 @@ import pytest
 
 from bnmodes.errors import UsageError
 from bnmodes.runs.folder import RunFolder
-from bnmodes.studies.display import status_table
 from bnmodes.studies.launch.slurm import JobRequest, SlurmLauncher
 from bnmodes.studies.launch.slurm_job import RunsOfAJob, environment_of
 from bnmodes.studies.launch.slurm_queue import run_states
@@ -24,6 +23,7 @@ from bnmodes.studies.launch.worker_command import (
     outcome_of,
 )
 from bnmodes.studies.results import log_path, run_path
+from bnmodes.studies.status import status_table
 from helpers.small_study import small_study
 
 RUNS = small_study().runs

@@ -20,13 +20,13 @@ from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import StopRequest
 from bnmodes.runs.progress import duration
 from bnmodes.runs.sinks import SinkName, require_usable
-from bnmodes.studies.display import status_table
 from bnmodes.studies.estimate import estimate_seconds, memory_bytes, transition_bytes
 from bnmodes.studies.launch.slurm_queue import run_states
 from bnmodes.studies.launch.worker_command import WorkerOptions
 from bnmodes.studies.registry import STUDIES, find_study
 from bnmodes.studies.results import StudyResults, gather, log_path, require_results, run_path
 from bnmodes.studies.schedule import changed_plugins, run_study
+from bnmodes.studies.status import status_table
 from bnmodes.studies.study import Study
 
 console = Console(soft_wrap=True, highlight=False, markup=False)

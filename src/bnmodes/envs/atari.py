@@ -7,6 +7,8 @@ only: the frame stack goes on, and the next life needs the agent's own FIRE.
 The name of a game with `-sticky` at its end is another setting of the same vector: each frame
 repeats the action before it with probability 0.25, nothing is pressed at the start, and a life
 loss ends nothing.
+
+Emulators cannot be saved: a resumed run replays the actions since their last seed (`resumable`).
 """
 
 import numpy as np

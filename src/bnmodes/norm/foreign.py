@@ -1,4 +1,7 @@
-"""The forward modes for other people's modules with ordinary `nn.BatchNorm*` layers."""
+"""The forward modes for other people's modules with ordinary `nn.BatchNorm*` layers.
+
+How a block changes the layers, tracks and undoes everything is in `forward_mode_blocks`.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +13,7 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from bnmodes.errors import UsageError
-from bnmodes.norm.blocks import Block
+from bnmodes.norm.forward_mode_blocks import Block
 from bnmodes.protocol import Mode, Statistics
 
 

@@ -10,9 +10,9 @@ from bnmodes import plugins
 from bnmodes.errors import UsageError
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import StopRequest
-from bnmodes.studies.display import Display
 from bnmodes.studies.launch.launcher import Launcher
 from bnmodes.studies.results import log_path, run_path
+from bnmodes.studies.status import Display
 from bnmodes.studies.study import Study, StudyRun
 
 TRIES = 2
