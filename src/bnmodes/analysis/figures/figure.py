@@ -32,9 +32,9 @@ class Drawing:
     """The same for the screen of a phone, where the figure itself would be too broad to read."""
 
     def __post_init__(self):
-        if not re.fullmatch(r"[\w-]+", self.name):
+        if not re.fullmatch(r"\w[\w.-]*", self.name):
             raise ValueError(
-                f"the figure's name {self.name!r} is no file's name: use letters and -."
+                f"the figure's name {self.name!r} is no file's name: use letters, digits, - and ."
             )
         if not self.caption.strip():
             raise ValueError(f"the figure {self.name} has no caption: say what is drawn.")
