@@ -52,8 +52,8 @@ def test_sequences_and_returns_are_what_was_played(
         return
     env_indices, transitions = np.array(held, np.int64).T
     sequences = gather_sequences(replay, env_indices, transitions, steps)
-    steps = (sequences.reward, sequences.terminated, sequences.exists)
-    returns, discounts = n_step_return(*steps, gamma=0.9)
+    played = (sequences.reward, sequences.terminated, sequences.exists)
+    returns, discounts = n_step_return(*played, gamma=0.9)
     last = sequences.last_next_obs()
     for row, (env_index, first) in enumerate(held):
         expected = stretch(games.history[env_index], first, steps)

@@ -243,9 +243,9 @@ def make_from_file(
 ) -> GymnasiumVector:
     """Environments that a function of the user's own makes: FILE.py:NAME."""
     function = plugins.find(reference, "environment")
-    if getattr(function, "__module__", "").partition(".")[0] != plugins.module_of(reference):
-        raise UsageError(f"{reference} is not a function of that file: define it there.")
     parameters = _parameters(reference, function)
+    if function.__module__ != plugins.module_of(reference):
+        raise UsageError(f"{reference} is not a function of that file: define it there.")
 
     def make(rendered: bool) -> gymnasium.Env:
         options = {"render_mode": "rgb_array"} if rendered and "render_mode" in parameters else {}
