@@ -117,6 +117,13 @@ def test_any_number_of_rows_but_one(count):
         audit(foreign().eval(), rows(1))
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_rows_that_are_alike_after_the_exchange_silence_no_layer(count):
+    module = nn.Sequential(nn.BatchNorm1d(5))
+    with forward_mode(module, "batch"):
+        assert audit(module, rows(count)) == Audit(False, True, False)
+
+
 def test_a_write_that_changes_nothing_any_more_is_seen():
     """Momentum 1 stores this batch's moments; the same batch again stores the same."""
     module = foreign(lambda n: nn.BatchNorm1d(n, momentum=1.0)).train()

@@ -90,8 +90,8 @@ class _Look:
         """With other parameters, uncompiled, and with a look at single layers."""
         self.ran = False
         """A layer with running statistics was called."""
-        self.silent: set[str] = set()
-        """Layers with running statistics whose output is the same for every row."""
+        self.heard: dict[str, bool] = {}
+        """Layers with running statistics: whether any run gave rows with different outputs."""
         self.replaced = False
         """A layer with running statistics was called with others than its own."""
 
@@ -153,8 +153,9 @@ def _watched(look: _Look, rows: int) -> Iterator[Leaves]:
             found = leaf(array)
             found = Leaf(thinned(found.values, rows), found.rounding)
             seen[f"{name}{path}#{calls}"] = found
-            if part in owners and not np.ptp(found.values, axis=0).any():
-                look.silent.add(name)
+            if part in owners:
+                varies = bool(np.ptp(found.values, axis=0).any())
+                look.heard[name] = varies or look.heard.get(name, False)
 
     single = [p for p in look.sandbox.parts if p in owners or not [*p.children()]]
     hooks = [part.register_forward_pre_hook(before) for part in owners]
@@ -248,10 +249,10 @@ def _conclusion(
     if all(found.same_for_all_rows for found in looks):
         reads, mates = reads or None, mates or None
         reasons.append(blindness(True))
-    if look.silent:
+    if silent := [name for name, varies in look.heard.items() if not varies]:
         reads = reads or None
         reasons.append(
-            f"layer {', '.join(sorted(look.silent))} gives the same output for every row, so that "
+            f"layer {', '.join(silent)} gives the same output for every row, so that "
             "it shows nothing: give it a scale that is not zero"
         )
     if look.moments and _unsure(first) and (look.replaced or not look.ran):
