@@ -277,7 +277,10 @@ def values_among_rollout(agent: PQNAgent, observations: np.ndarray) -> np.ndarra
 @pytest.mark.learns
 def test_batch_statistics_learn_the_chain_from_many_rows_of_one_population(seed):
     """The next observations hold the dark one after the end, which no acting row is: on a chain of
-    four states that is another population, and values shift. The acting cache has none."""
+    four states that is another population, and values shift. The acting cache has none.
+
+    At a constant learning rate the values move around the true ones, by up to 0.4 in this game: what
+    is learnt is their mean over the last updates, which is within 0.15 for seeds 0 to 4."""
     agent, games = build(
         "bn-batch",
         "probe/chain",
@@ -286,8 +289,12 @@ def test_batch_statistics_learn_the_chain_from_many_rows_of_one_population(seed)
         total_decisions=128 * 2 * 400,
         **(PROBE_SETTINGS | {"num_envs": 128, "rollout_steps": 2}),
     )
-    play(agent, games, steps=2 * 300)
     observations, true_q = PROBES["chain"].true_values(gamma=0.9)
-    q = values_among_rollout(agent, observations)
-    np.testing.assert_allclose(q, true_q, atol=0.3)
+    obs = play(agent, games, steps=400)
+    values = []
+    for _ in range(20):
+        obs = play(agent, games, steps=20, obs=obs)
+        values.append(values_among_rollout(agent, observations))
+    q = np.mean(values, axis=0)
+    np.testing.assert_allclose(q, true_q, atol=0.25)
     assert (q.argmax(-1)[1:] == 1).all()
