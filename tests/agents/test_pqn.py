@@ -279,8 +279,8 @@ def test_batch_statistics_learn_the_chain_from_many_rows_of_one_population(seed)
     """The next observations hold the dark one after the end, which no acting row is: on a chain of
     four states that is another population, and values shift. The acting cache has none.
 
-    At a constant learning rate the values move around the true ones, by up to 0.4 in this game: what
-    is learnt is their mean over the last updates, which is within 0.15 for seeds 0 to 4."""
+    At a constant learning rate the values move around the true ones, here by up to 0.4: what is
+    learnt is their mean over the last updates, which is within 0.15 for seeds 0 to 4."""
     agent, games = build(
         "bn-batch",
         "probe/chain",
