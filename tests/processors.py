@@ -2,10 +2,11 @@
 
 PyTorch and oneDNN choose their kernels by the processor's instruction set, and their results then
 differ by rounding. Two environment variables make them believe in an older processor than this one;
-no variable makes it newer, so only the sets that it has are run. Each set also gets its own seed of
-the tests that state learning, and the newest one two threads. That is a sample of all combinations;
-`--all` runs every one of them, and learning on MinAtar too. Left out are the actor-critics' runs on
-MinAtar, which take too long, and runs that are compared with themselves on one machine.
+no variable makes it newer, so only the sets that it has are run: here the older ones, since `make
+test` runs on the newest, with another seed of the tests that state learning. `--all` runs every set
+with one and two threads and three seeds, and learning on MinAtar too; it takes hours, and XQC's
+value of the truncation probe is not learnt within its budget there at seed 2. Left out are runs that
+are compared with themselves on one machine.
 """
 
 import os
@@ -47,11 +48,7 @@ if __name__ == "__main__":
     if "--all" in sys.argv:
         settings = [(name, threads, SEEDS, "numeric") for name, threads in product(sets, (1, 2))]
     else:
-        # The newest set is the one of `make test`: there only learning is tried, with two threads.
-        settings = [
-            (name, 1, SEEDS[i :: len(sets)], "numeric and not slow")
-            for i, name in enumerate(sets[:-1])
-        ]
-        settings.append((sets[-1], 2, SEEDS[len(sets) - 1 :: len(sets)], "learns and not slow"))
+        older = sets[:-1] or sets
+        settings = [(name, 1, SEEDS[:1], "numeric and not slow") for name in older]
     failed = [setting for setting in settings if not passes(*setting)]
     sys.exit(f"failed: {failed}" if failed else 0)
