@@ -5,7 +5,7 @@ differ by rounding. Two environment variables make them believe in an older proc
 no variable makes it newer, so only the sets that it has are run: here the older ones, since `make
 test` runs on the newest, with another seed of the tests that state learning. `--all` runs every set
 with one and two threads and three seeds, and learning on MinAtar too; it takes hours, and XQC's
-value of the truncation probe is not learnt within its budget there at seed 2. Left out are runs that
+value of the truncation probe is not learnt within its budget at seed 2. Left out are runs that
 are compared with themselves on one machine.
 """
 
