@@ -1,13 +1,17 @@
-# `make demo` and all of `make test…` set up what they need in .venv.
+# Each target sets up in .venv what it needs: `make demo` the package, others also their tools.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-slow test-processors test-cluster slurm tools lint bench clean
+.PHONY: setup demo docs test test-slow test-processors test-cluster slurm tools lint bench clean
 
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "bnmodes needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ..."; exit 2; }
 	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+.venv/installed-dev: .venv/installed
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
@@ -17,23 +21,27 @@ demo: .venv/installed
 	$(BIN)/bnmodes study run quick
 	$(BIN)/bnmodes study report quick
 
-test: .venv/installed lint .venv/tools
+# The pages of docs/ as a site, with the reference of every public name: site/index.html.
+docs: .venv/installed-dev
+	$(BIN)/mkdocs build --strict --quiet
+
+test: .venv/installed-dev lint .venv/tools
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # What is long by nature: real runs that must learn, studies that are killed and go on. Types are
 # checked by the other tests.
-test-slow: .venv/installed .venv/tools
+test-slow: .venv/installed-dev .venv/tools
 	JAXTYPING_DISABLE=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 # Numbers and learning, with the arithmetic of older processors too.
-test-processors: .venv/installed .venv/tools
+test-processors: .venv/installed-dev .venv/tools
 	$(BIN)/python tests/processors.py
 
 # Studies on a real Slurm and a real Ray of this machine; the tests start and end both.
 test-cluster: .venv/installed-cluster slurm
 	$(BIN)/python -m pytest tests/cluster
 
-.venv/installed-cluster: .venv/installed
+.venv/installed-cluster: .venv/installed-dev
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev,slurm,ray]"
 	touch $@
 
@@ -47,7 +55,7 @@ slurm:
 # The report's tests look at it in a real browser, and torch.compile wants a compiler; without them
 # those tests are skipped. Once they are here, nobody looks again.
 tools: .venv/tools
-.venv/tools: .venv/installed
+.venv/tools: .venv/installed-dev
 	@{ { command -v chromium && $(BIN)/python -c \
 	  'from bnmodes.execution import has_compiler; exit(not has_compiler())'; } >/dev/null || \
 	  { [ "$$(id -u)" = 0 ] && \
@@ -55,11 +63,11 @@ tools: .venv/tools
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium g++ python3-dev >/dev/null; }; } && \
 	  touch $@ || echo "chromium or g++ is missing: the tests that need them will be skipped"
 
-lint: .venv/installed
+lint: .venv/installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 
-bench: .venv/installed
+bench: .venv/installed-dev
 	$(BIN)/python benchmarks/c51_update.py
 	$(BIN)/python benchmarks/c51_loop.py
 	$(BIN)/python benchmarks/pqn_loop.py
@@ -69,4 +77,4 @@ bench: .venv/installed
 	$(BIN)/python benchmarks/intervals.py
 
 clean:
-	rm -rf .venv runs
+	rm -rf .venv runs site
