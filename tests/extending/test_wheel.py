@@ -17,7 +17,11 @@ from extending.own_files import write_files
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-NEED_AN_EXTRA = {"bnmodes.studies.launch.ray": "ray", "bnmodes.studies.launch.slurm": "submitit"}
+NEED_AN_EXTRA = {
+    "bnmodes.studies.launch.ray": "ray",
+    "bnmodes.studies.launch.slurm": "submitit",
+    "bnmodes.studies.launch.slurm_job": "submitit",
+}
 IMPORT_EVERYTHING = f"""
 import importlib, pkgutil, bnmodes
 names = [m.name for m in pkgutil.walk_packages(bnmodes.__path__, "bnmodes.")]
