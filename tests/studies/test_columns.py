@@ -21,6 +21,7 @@ def write(root, run, rows):
     folder = run_path(root, run)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "spec.json").write_text(json.dumps({"spec": run.spec.to_json()}))
     (folder / "done.json").write_text("{}")
 
 

@@ -156,6 +156,9 @@ class AgentKind:
     """(settings, env spec, seed, total decisions, execution) → a new agent."""
     suites: Mapping[str, SuiteDefaults] = field(default_factory=dict)
     """Defaults by suite of games; the key `untuned` serves all others."""
+    revision: int = 1
+    """Raised whenever the same settings begin to give other results: a part of each run's
+    specification and hash, so that runs from before and after are never taken for one."""
 
     def suite_defaults(self, suite: str) -> SuiteDefaults:
         return self.suites.get(suite) or self.suites.get(UNTUNED) or SuiteDefaults()

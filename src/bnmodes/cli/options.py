@@ -50,6 +50,7 @@ class RunOptions(Generic[AnySettings]):
             evaluation=self.evaluation,
             diagnostics=self.diagnostics,
             settings=self.settings,
+            agent_revision=find_agent(self.agent).revision,
         )
         spec.validate()
         return spec

@@ -24,7 +24,15 @@ from bnmodes.studies.estimate import estimate_seconds, memory_bytes, transition_
 from bnmodes.studies.launch.slurm_queue import run_states
 from bnmodes.studies.launch.worker_command import WorkerOptions
 from bnmodes.studies.registry import STUDIES, find_study
-from bnmodes.studies.results import StudyResults, gather, log_path, require_results, run_path
+from bnmodes.studies.results import (
+    StudyResults,
+    gather,
+    log_path,
+    outdated_notes,
+    outdated_runs,
+    require_results,
+    run_path,
+)
 from bnmodes.studies.schedule import changed_plugins, run_study
 from bnmodes.studies.status import status_table
 from bnmodes.studies.study import Study
@@ -190,12 +198,17 @@ def study_status(args: list[str]) -> None:
     options = parse(Status, args, "bnmodes study status")
     study = options.study()
     require_results(options.out)
-    console.print(status_table(study, options.out, run_states(options.out)))
+    outdated = outdated_runs(study, options.out)
+    console.print(status_table(study, options.out, run_states(options.out), outdated))
+    for sentence in outdated_notes(outdated, options.out):
+        console.print(f"note: {sentence}")
 
 
-def _tell_changed_plugins(results: StudyResults) -> None:
+def _tell_changes(results: StudyResults) -> None:
+    """What of the found runs is not as it would be run now."""
     finished = set(results.study.runs) - set(results.missing)
-    for sentence in changed_plugins(finished, results.root):
+    outdated = outdated_notes(results.outdated, results.root)
+    for sentence in (*changed_plugins(finished, results.root), *outdated):
         console.print(f"note: {sentence}")
 
 
@@ -214,7 +227,7 @@ def study_export(args: list[str]) -> None:
 
     options = parse(Export, args, "bnmodes study export")
     results = gather(options.study(), options.out)
-    _tell_changed_plugins(results)
+    _tell_changes(results)
     rows, runs_path = export(results, options.to)
     declared = len(results.study.runs)
     console.print(
@@ -290,7 +303,7 @@ def study_report(args: list[str]) -> None:
     if page.suffix != ".html":
         raise UsageError(f"--to is {page}, but the report is a page: let its name end in .html.")
     results = gather(study, options.out)
-    _tell_changed_plugins(results)
+    _tell_changes(results)
     numbers = StudyNumbers(
         results,
         allow_missing=options.allow_missing,

@@ -19,7 +19,7 @@ from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.protocol import as_table
 from bnmodes.runs import checkpoint
-from bnmodes.runs.spec import RunSpec, spec_from_json
+from bnmodes.runs.spec import AnotherVersion, RunSpec, spec_from_json
 
 _PACKAGES = ("bnmodes", "torch", "numpy", "ale-py", "minatar")
 
@@ -95,14 +95,20 @@ class RunFolder:
         return False
 
     def _refuse_another(self, spec: RunSpec) -> None:
-        stored = self.spec()
-        if stored != spec:
-            ours, theirs = _flat(spec.to_json()), _flat(stored.to_json())
-            name = next(name for name in ours | theirs if ours.get(name) != theirs.get(name))
-            raise UsageError(
-                f"{self.path} holds another run ({name} is {theirs.get(name)} there, "
-                f"{ours.get(name)} here): choose another --out."
-            )
+        if difference := self.difference(spec):
+            raise UsageError(f"{self.path} holds another run ({difference}): choose another --out.")
+
+    def difference(self, spec: RunSpec) -> str:
+        """The first setting in which the stored run is not this one, in words; empty: it is."""
+        try:
+            stored = self.spec()
+        except AnotherVersion as error:
+            return str(error).rstrip(".")
+        if stored == spec:
+            return ""
+        ours, theirs = _flat(spec.to_json()), _flat(stored.to_json())
+        name = next(name for name in ours | theirs if ours.get(name) != theirs.get(name))
+        return f"{name} is {theirs.get(name)} there, {ours.get(name)} here"
 
     def spec(self) -> RunSpec:
         return self._described(lambda described: spec_from_json(described["spec"]))

@@ -14,6 +14,10 @@ from bnmodes.envs.registry import canonical_name, env_suite
 from bnmodes.errors import UsageError
 
 
+class AnotherVersion(UsageError):
+    """A stored specification has other fields than there are now."""
+
+
 @dataclass(frozen=True)
 class EvaluationSettings:
     """Separate evaluation: its own environments, one full game in each."""
@@ -59,6 +63,8 @@ class RunSpec:
     evaluation: EvaluationSettings
     settings: Settings
     diagnostics: DiagnosticsSettings = DiagnosticsSettings()
+    agent_revision: Count = 1
+    """The agent's `AgentKind.revision` when the run was begun."""
 
     def validate(self) -> None:
         check_bounds(self.evaluation, "evaluation.")
@@ -71,7 +77,9 @@ class RunSpec:
 
     @cached_property
     def content_hash(self) -> str:
-        """Of what differs from the defaults, so that a setting added later renames no run."""
+        """Of what differs from the defaults, so that a setting added later renames no run. A run
+        from before a default changed may therefore have the name of one from after it: whoever
+        finds a run asks `RunFolder.difference`."""
         canonical = json.dumps(_not_default(self), sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
@@ -111,6 +119,7 @@ def make_spec(
         ),
         settings=settings,
         diagnostics=diagnostics or DiagnosticsSettings(),
+        agent_revision=kind.revision,
     )
 
 
@@ -135,7 +144,7 @@ def _build(cls: type, data: dict[str, Any], **known_types: type) -> Any:
     unknown = data.keys() - hints.keys()
     missing = {f.name for f in fields(cls) if _is_required(f)} - data.keys()
     if unknown or missing:
-        raise UsageError(
+        raise AnotherVersion(
             f"the stored {cls.__name__} has unknown fields {sorted(unknown)} and lacks "
             f"{sorted(missing)}: it was written by another version of bnmodes."
         )

@@ -1,8 +1,8 @@
 """Whatever runs of a study exist, as one tidy table, and which are missing."""
 
 import shlex
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -34,6 +34,8 @@ class StudyResults:
     missing: tuple[StudyRun, ...]
     """Declared runs that are not finished."""
     root: Path
+    outdated: Mapping[StudyRun, str] = field(default_factory=dict)
+    """Those of the missing runs in whose folder another one is, and what differs."""
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
@@ -60,6 +62,29 @@ def run_path(root: Path, run: StudyRun) -> Path:
     return root / "runs" / run.spec.content_hash
 
 
+def outdated_runs(study: Study, root: Path) -> dict[StudyRun, str]:
+    """The declared runs whose folder holds another finished run, and what differs.
+
+    A hash leaves defaults out, so a run from before a default changed can have the same name.
+    """
+    folders = ((run, RunFolder(run_path(root, run))) for run in study.runs)
+    differences = {run: folder.difference(run.spec) for run, folder in folders if folder.finished}
+    return {run: difference for run, difference in differences.items() if difference}
+
+
+def outdated_notes(outdated: Mapping[StudyRun, str], root: Path) -> list[str]:
+    """A sentence for each difference, with the runs that have it."""
+    alike: dict[str, list[StudyRun]] = {}
+    for run, difference in outdated.items():
+        alike.setdefault(difference, []).append(run)
+    return [
+        f"{run_path(root, runs[0])} ({runs[0]}) "
+        + (f"and {len(runs) - 1} more hold other runs" if runs[1:] else "holds another run")
+        + f" than this study's ({difference}): left out; delete it to run it anew"
+        for difference, runs in alike.items()
+    ]
+
+
 def log_path(root: Path, run: StudyRun) -> Path:
     return root / "logs" / f"{run.spec.content_hash}.log"
 
@@ -73,9 +98,14 @@ def gather(study: Study, root: Path) -> StudyResults:
     """The finished runs of a study; their numbers are read when they are asked for."""
     require_results(root)
     folders = {run.spec.content_hash: RunFolder(run_path(root, run)) for run in study.runs}
-    finished = {name: folder for name, folder in folders.items() if folder.finished}
+    outdated = outdated_runs(study, root)
+    names = {run.spec.content_hash for run in outdated}
+    finished = {
+        name: folder for name, folder in folders.items() if folder.finished and name not in names
+    }
     if not finished:
-        raise UsageError(_nothing_message(study, root))
+        notes = outdated_notes(outdated, root)
+        raise UsageError(f"{notes[0]}." if notes else _nothing_message(study, root))
     there = [run for run in study.runs if run.spec.content_hash in finished]
     missing = tuple(run for run in study.runs if run.spec.content_hash not in finished)
     games = {game: canonical_name(game) for game in study.games}
@@ -89,7 +119,7 @@ def gather(study: Study, root: Path) -> StudyResults:
         }
     )
     table = columns_of(finished, root, study.name).join(places.lazy(), on="run").select(*SCHEMA)
-    return StudyResults(study, table, missing, root)
+    return StudyResults(study, table, missing, root, outdated)
 
 
 def _nothing_message(study: Study, root: Path) -> str:

@@ -11,7 +11,7 @@ from bnmodes.errors import UsageError
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import StopRequest
 from bnmodes.studies.launch.launcher import Launcher
-from bnmodes.studies.results import log_path, run_path
+from bnmodes.studies.results import log_path, outdated_notes, outdated_runs, run_path
 from bnmodes.studies.status import Display
 from bnmodes.studies.study import Study, StudyRun
 
@@ -45,6 +45,8 @@ def run_study(study: Study, root: Path, launcher: Launcher, stop: StopRequest) -
     for run in study.runs:
         run.spec.validate()
     prepare(study, root)
+    if notes := outdated_notes(outdated_runs(study, root), root):
+        raise UsageError(f"{notes[0]}, or choose another --out.")
     schedule = Schedule(waiting=deque())
     # Seed by seed and game by game among equals: a study cut short can then compare its arms.
     for run in sorted(study.runs, key=lambda run: (-run.relative_cost, run.seed, run.game)):

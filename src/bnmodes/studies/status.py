@@ -3,7 +3,7 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -130,18 +130,30 @@ def _progress_cells(run: StudyRun, path: Path) -> tuple:
     )
 
 
-def status_table(study: Study, root: Path, queue: Mapping[Path, str] | None = None) -> Table:
+def status_table(
+    study: Study,
+    root: Path,
+    queue: Mapping[Path, str] | None = None,
+    outdated: Collection[StudyRun] = (),
+) -> Table:
     """Per arm: how many runs are finished, running now, stopped half-way, and not begun, which is
-    what the files say; and beside it what a cluster's queue says of the arm's runs."""
+    what the files say; and beside it what a cluster's queue says of the arm's runs.
+
+    A column of their own has the runs whose folder holds another run, where there are any."""
     table = Table("arm", box=None, header_style="dim")
-    for column in ("finished", "running", "stopped", "not begun"):
+    columns = ["finished", "running", "stopped", "not begun", *(["outdated"] if outdated else [])]
+    for column in columns:
         table.add_column(column, justify="right")
     if queue is not None:
         table.add_column("queue")
     for arm in study.arms:
-        paths = [run_path(root, run) for run in study.runs if run.arm == arm.name]
-        states = [_state(RunFolder(path)) for path in paths]
-        cells = [str(states.count(s)) for s in ("finished", "running", "stopped", "not begun")]
+        runs = [run for run in study.runs if run.arm == arm.name]
+        paths = [run_path(root, run) for run in runs]
+        states = [
+            "outdated" if run in outdated else _state(RunFolder(path))
+            for run, path in zip(runs, paths, strict=True)
+        ]
+        cells = [str(states.count(column)) for column in columns]
         if queue is not None:
             queued = Counter(queue[p.absolute()] for p in paths if p.absolute() in queue)
             cells.append(", ".join(f"{count} {state}" for state, count in sorted(queued.items())))

@@ -29,7 +29,7 @@ def _anchor(arm: str) -> str:
 
 
 def _settings_by_arm(results: StudyResults) -> dict[str, Any]:
-    """A run's folder is named by the hash of its specification, so this is what ran in it."""
+    """What ran: runs are gathered only where their stored specification is the declared one."""
     return {run.arm: run.spec.settings for run in reversed(results.study.runs)}
 
 
@@ -136,9 +136,10 @@ def _setting_cell(key: str, arm: str, value: str) -> str:
 
 def _versions(results: StudyResults) -> str:
     found = set()
+    missing = set(results.missing)
     for run in results.study.runs:
         folder = RunFolder(run_path(results.root, run))
-        if folder.finished:
+        if folder.finished and run not in missing:
             versions = folder.versions()
             found.add(", ".join(f"{name} {version}" for name, version in versions.items()))
     return "; and with ".join(sorted(found))
