@@ -35,7 +35,10 @@ METRICS = {
     **{f"{role}/dense/mean_shift": 4.0 for role in mechanism.VALUE_ROLES},
     **{f"{role}/dense/mean_shift_floor": 0.1 for role in mechanism.VALUE_ROLES},
     "dormant_0.025": 0.5,
+    "one_batch_effective_rank": 60.0,
+    "one_batch_srank": 80.0,
     "effective_rank": 60.0,
+    "srank": 80.0,
 }
 
 
@@ -106,7 +109,7 @@ def test_a_run_without_diagnostics_is_left_out_of_the_curves():
     numbers = StudyNumbers(results, allow_missing=True, resamples=50)
     found = mechanism.measured(numbers, QUICK.arm("LN"), mechanism.RANK)
     assert np.isnan(found.values[:, 2]).all()
-    np.testing.assert_allclose(found.band.point, 30)
+    np.testing.assert_allclose(found.mean.point, 30)
 
 
 def test_the_mismatch_figure_shows_every_batchnorm_arm_and_the_noise_floor(numbers):
@@ -155,9 +158,9 @@ def test_an_actor_critic_has_a_second_band_of_policy_roles_and_halves():
     assert "XQC running 20%" in shares
 
 
-def test_the_representation_figure_has_two_panels_for_each_utd(numbers):
+def test_the_representation_figure_has_three_panels_for_each_utd(numbers):
     figure = draw_representation(numbers)
-    assert len(figure.axes) == 2
+    assert len(figure.axes) == 3
     lines = {line.get_label(): line.get_ydata() for line in figure.axes[1].lines}
     np.testing.assert_allclose(lines["BN running 0.999"], 36)
     assert set(lines) == {arm.name for arm in QUICK.arms}

@@ -5,6 +5,8 @@ import importlib.util
 import polars as pl
 import pytest
 
+from bnmodes.analysis.figures.curves import draw_curves
+from bnmodes.analysis.paper_figures import PAPER_FIGURES, PaperFigure
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import train
 from bnmodes.runs.spec import EvaluationSettings
@@ -25,7 +27,7 @@ def _in_the_registry(monkeypatch):
     monkeypatch.setitem(registry.STUDIES, "small", STUDY)
 
 
-def test_the_way_from_a_study_to_its_page(run, tmp_path):
+def test_the_way_from_a_study_to_its_page(run, tmp_path, monkeypatch):
     root = tmp_path / "results"
     code, out, _ = run("study", "run", "small", "--seeds", 0, "--out", root)
     assert code == 0
@@ -57,6 +59,15 @@ def test_the_way_from_a_study_to_its_page(run, tmp_path):
     suffixes = {path.suffix for path in (root / "small-part-figures").iterdir()}
     assert suffixes == {".png", ".pdf", ".svg"}
 
+    one_seed = (STUDY.restricted(seeds=[0]),)
+    monkeypatch.setitem(PAPER_FIGURES, 10, PaperFigure("Curves", one_seed, draw_curves))
+    code, out, _ = run("figure", 10, "--out", root)
+    assert code == 0
+    assert "figure 10. Curves." in out
+    assert (root / "figure-10.png").read_bytes().startswith(b"\x89PNG")
+    assert run("figure", 10, "--out", root, "--to", tmp_path / "f.svg")[0] == 0
+    assert (tmp_path / "f.svg").read_text().startswith("<?xml")
+
     code, out, _ = run("study", "export", "small", "--out", root, "--to", tmp_path / "r.parquet")
     assert code == 0
     assert "2 of 4 declared runs are missing" in out
@@ -67,6 +78,22 @@ def test_the_way_from_a_study_to_its_page(run, tmp_path):
     assert "cannot tell" in run("study", "power", "small", "--out", root)[1]  # of one seed
     runs = pl.read_parquet(tmp_path / "r-runs.parquet")
     assert runs["run"].to_list() == [run.spec.content_hash for run in STUDY.runs if run.seed == 0]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((13,), "the paper has no figure 13"),
+        ((1, "--to", "x.gif"), "must end in .png"),
+        ((1, "--to", "nowhere/x.png"), "nowhere is no folder"),
+        ((1, "--arms", "LL"), "no study of this figure has an arm 'LL'"),
+        ((1,), "holds no results"),
+    ],
+)
+def test_a_figure_that_cannot_be_drawn_is_a_clear_error(run, tmp_path, options, said):
+    code, _, err = run("figure", *options, "--out", tmp_path)
+    assert code == 2
+    assert said in err
 
 
 def test_clean_deletes_only_what_is_half_done_and_only_when_told(run, tmp_path):

@@ -8,6 +8,7 @@ import torch
 
 from bnmodes.agents.registry import AGENTS
 from bnmodes.diagnostics import replay_batches, rollout_batches
+from bnmodes.diagnostics.role_forward import RoleForward, joined
 from bnmodes.envs.registry import make_env
 from bnmodes.protocol import BATCH, RUNNING, Mode
 from bnmodes.runs.checkpoint import _encode
@@ -219,6 +220,49 @@ def test_features_are_those_of_the_predict_role():
     features = np.concatenate(features).astype(np.float64)
     values = np.linalg.svd(features - features.mean(0), compute_uv=False)
     np.testing.assert_allclose(agent.diagnose(obs, rng())["spectrum"], values, rtol=1e-3, atol=1e-3)
+
+
+def ranks(features) -> tuple[float, int]:
+    """exp of the entropy of the singular values' shares, and how many make up 99% of their sum."""
+    values = np.linalg.svd(features - features.mean(0), compute_uv=False)
+    share = values / values.sum()
+    share = share[share > 1e-12]
+    return float(np.exp(-(share * np.log(share)).sum())), int((share.cumsum() < 0.99).sum()) + 1
+
+
+def test_ranks_are_also_those_of_one_batch_normalised_together():
+    agent, obs = c51("bn-batch")
+    row, batches = agent.diagnose(obs, rng()), batches_of(agent)["predict"]
+    with torch.no_grad():
+        features = agent.networks["online"].hidden(batches.flatten(0, 1), BATCH).double().numpy()
+    entropy_rank, srank = ranks(features)
+    assert row["one_batch_effective_rank"] == pytest.approx(entropy_rank, rel=1e-3)
+    assert row["one_batch_srank"] == srank
+    assert row["effective_rank"] != pytest.approx(entropy_rank, rel=1e-3)
+
+
+@pytest.mark.parametrize("arm", ["none", "ln"])
+def test_rows_that_stand_alone_have_the_same_ranks_in_any_batch(arm):
+    agent, obs = c51(arm)
+    row = agent.diagnose(obs, rng())
+    assert row["one_batch_effective_rank"] == row["effective_rank"]
+    assert row["one_batch_srank"] == row["srank"]
+
+
+@pytest.mark.parametrize("kept", [slice(None), slice(2), slice(2, None)])
+def test_joined_batches_have_the_samples_that_are_kept_first(kept):
+    forwards = [
+        RoleForward(
+            BATCH, lambda x: x[0], (torch.arange(4) + 10 * n, torch.zeros(4)), (), kept=kept
+        )
+        for n in range(3)
+    ]
+    whole = joined(forwards)
+    wanted = torch.cat([forward.inputs[0][kept] for forward in forwards])
+    assert whole.inputs[0][whole.kept].tolist() == wanted.tolist()
+    every = torch.cat([forward.inputs[0] for forward in forwards])
+    assert sorted(whole.inputs[0].tolist()) == sorted(every.tolist())
+    assert len(whole.inputs[1]) == 12
 
 
 def test_replay_rows_are_transitions_and_acting_rows_are_the_newest():

@@ -1,6 +1,7 @@
 """Studies whose results are made up, with a planted effect of each arm."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ __all__ = [
     "normalised",
     "planted_level",
     "synthetic_results",
+    "with_diagnostics",
 ]
 
 LEVEL = {
@@ -107,6 +109,28 @@ def synthetic_results(
         ]
     )
     return StudyResults(study, frame.lazy(), tuple(missing), root)
+
+
+def with_diagnostics(results: StudyResults) -> StudyResults:
+    """Dormant units and ranks too; with batch statistics, pooled ranks are the higher ones."""
+    study, rng = results.study, np.random.default_rng(1)
+    grid = np.linspace(0.1, 1, 10)
+    decisions = (grid * study.total_decisions).astype(int)
+    gone = set(results.missing)
+    runs = [run for run in study.runs if run not in gone]
+    levels = np.array([LEVEL[study.arm(run.arm).base] for run in runs])
+    by_batch = np.array([study.arm(run.arm).base.startswith("bn") for run in runs])
+    shape = (len(runs), len(grid))
+    rank = 300 * levels[:, None] * np.exp(-grid) * rng.lognormal(0, 0.2, shape)
+    values = {
+        "dormant_0.025": 0.5 * (1 - levels[:, None]) * grid * rng.lognormal(0, 0.2, shape),
+        "one_batch_effective_rank": rank,
+        "one_batch_srank": 1.5 * rank,
+        "effective_rank": rank * np.where(by_batch, 1.2, 1)[:, None],
+        "srank": 1.5 * rank * np.where(by_batch, 1.2, 1)[:, None],
+    }
+    rows = [_rows(study, runs, f"diagnostics/{k}", decisions, v) for k, v in values.items()]
+    return replace(results, table=pl.concat([results.frame, *rows]).lazy())
 
 
 def _random_and_best(game: str) -> tuple[float, float]:

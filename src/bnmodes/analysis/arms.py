@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from bnmodes.analysis.palette import HISTOGRAM
 from bnmodes.studies.study import Arm, Study, StudyRun
 
 _UTD = "updates_per_decision"
@@ -75,6 +76,11 @@ def short_name(arm: Arm) -> str:
     return arm.name.removesuffix(f" UTD {utd_of(arm):g}").removesuffix(",")
 
 
+def look_of(arm: Arm) -> str:
+    """What decides an arm's colour: its base, and its head where that is a histogram."""
+    return arm.base + HISTOGRAM * (changes_of(arm).get("head") == "hl-gauss")
+
+
 @dataclass(frozen=True)
 class Series:
     """Arms that differ in nothing but their updates per decision (UTD): one line of a figure."""
@@ -82,6 +88,10 @@ class Series:
     label: str
     base: str
     by_utd: Mapping[float, Arm]
+
+    @property
+    def look(self) -> str:
+        return look_of(next(iter(self.by_utd.values())))
 
 
 def series_of(arms: Sequence[Arm]) -> tuple[Series, ...]:
@@ -107,6 +117,10 @@ class Sweep:
     base: str
     by_momentum: Mapping[float | None, Arm]
     """Flax's; None for an arm that reads no running statistics when it acts or bootstraps."""
+
+    @property
+    def look(self) -> str:
+        return look_of(next(iter(self.by_momentum.values())))
 
 
 def sweeps_of(study: Study, arms: Sequence[Arm]) -> tuple[Sweep, ...]:

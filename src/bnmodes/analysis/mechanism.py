@@ -16,14 +16,18 @@ from jaxtyping import Float
 
 from bnmodes.analysis.arms import has_batchnorm, reading_roles
 from bnmodes.analysis.scores import placed
-from bnmodes.analysis.statistics import Band, mean
+from bnmodes.analysis.statistics import Band, iqm, mean
 from bnmodes.analysis.study_numbers import StudyNumbers
 from bnmodes.envs.registry import canonical_name
 from bnmodes.studies.study import Arm
 
 VALUE_ROLES = ("predict", "bootstrap", "act")
 POLICY_ROLES = ("improve", "improve_critic", "bootstrap_actor")
-DORMANT, RANK = "diagnostics/dormant_0.025", "diagnostics/effective_rank"
+DORMANT = "diagnostics/dormant_0.025"
+RANK, SRANK = "diagnostics/one_batch_effective_rank", "diagnostics/one_batch_srank"
+"""Of features that were normalised together; see docs/diagnostics.md."""
+POOLED = {RANK: "diagnostics/effective_rank", SRANK: "diagnostics/srank"}
+"""The same of minibatches that were normalised each by itself."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +39,14 @@ class Measured:
     make_band: Callable[..., Band]
 
     @cached_property
-    def band(self) -> Band:
-        """Mean over games with its pointwise interval."""
+    def mean(self) -> Band:
+        """Over games, with its pointwise interval."""
         return self.make_band(self.values, mean)
+
+    @cached_property
+    def iqm(self) -> Band:
+        """Over games and seeds, with its pointwise interval."""
+        return self.make_band(self.values, iqm)
 
 
 def measured(numbers: StudyNumbers, arm: Arm, pattern: str) -> Measured | None:

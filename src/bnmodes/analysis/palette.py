@@ -1,8 +1,11 @@
 """The colour, dashes and marker of every arm of a study: each its own.
 
-The arms that many studies share have the same colour everywhere, from Okabe and Ito's palette. An
-arm that is not among them gets one that is still free; a second arm with the same base gets a shade
-of its base's colour, and other dashes.
+The arms that many studies share have the same colour everywhere, from Okabe and Ito's palette, with
+the paper's grouping: LayerNorm green, batch statistics blue, the act role alone purple, the
+bootstrap role alone orange, histogram heads orange and purple. Running statistics are grey as in
+the paper's PQN figures, but where an arm without normalisation has the grey, they are red. An arm
+that is not among them gets a colour that is still free; a second arm with the same base gets a
+shade of its base's colour, and other dashes.
 """
 
 import colorsys
@@ -14,15 +17,20 @@ COLOURS = {
     "ln": "#009E73",
     "bn-running": "#D55E00",
     "bn-tracked": "#E69F00",
-    "bn-bootstrap-only": "#CC79A7",
-    "bn-act-only": "#56B4E9",
+    "bn-bootstrap-only": "#E69F00",
+    "bn-act-only": "#8E4FB0",
     "bn-batch": "#0072B2",
+    "ln-hl-gauss": "#E69F00",
+    "bn-batch-hl-gauss": "#8E4FB0",
     "bn-joined": "#0072B2",
     "bn-separate": "#E69F00",
     "crossq": "#56B4E9",
     "crossq-renorm": "#CC79A7",
 }
-_FREE = ("#7B3FA0", "#8C564B", "#B5A400", "#1F9E9E", "#A8324A", "#3D5A98", "#6B8E23", "#E377C2")
+HISTOGRAM = "-hl-gauss"
+"""Behind the base of an arm whose head is a histogram."""
+_GREY = COLOURS["none"]
+_FREE = ("#8C564B", "#B5A400", "#1F9E9E", "#A8324A", "#3D5A98", "#6B8E23", "#E377C2")
 _MARKERS = {
     "none": "s",
     "ln": "^",
@@ -31,6 +39,8 @@ _MARKERS = {
     "bn-bootstrap-only": "<",
     "bn-act-only": ">",
     "bn-batch": "o",
+    "ln-hl-gauss": "^",
+    "bn-batch-hl-gauss": "^",
     "bn-joined": "o",
     "bn-separate": "D",
     "crossq": "P",
@@ -65,6 +75,7 @@ def styles_of(bases: Sequence[str]) -> list[ArmStyle]:
     styles: list[ArmStyle] = []
     unknown = list(dict.fromkeys(b for b in bases if _PROJECTED.get(b, b) not in COLOURS))
     seen: dict[str, int] = {}
+    has_histograms = any(base.endswith(HISTOGRAM) for base in bases)
     for base in bases:
         variant = seen.get(base, 0)
         seen[base] = variant + 1
@@ -73,9 +84,15 @@ def styles_of(bases: Sequence[str]) -> list[ArmStyle]:
             colour, marker = _free_colour(unknown.index(base), bases), _free_marker(unknown, base)
         else:
             colour, marker = COLOURS[known], _MARKERS[known]
+        grey_running = base == "bn-running" and "none" not in bases
+        if grey_running:
+            colour = _GREY
+        if has_histograms and not base.endswith(HISTOGRAM):
+            marker = "X" if base == "bn-running" else "o"  # a triangle is a histogram's
         if projected:
             colour = _shaded(colour, -0.3)
-        dashes = "--" if projected and not variant else _DASHES[variant % len(_DASHES)]
+        dashed = (projected or grey_running) and not variant
+        dashes = "--" if dashed else _DASHES[variant % len(_DASHES)]
         colour = _distinct(colour, variant, {style.colour for style in styles})
         styles.append(ArmStyle(colour, dashes, marker, projected))
     return styles

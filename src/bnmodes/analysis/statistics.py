@@ -5,7 +5,7 @@ Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Prec
 without any run is an error, because leaving it out changes the question.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,6 +101,12 @@ class Band:
     point: Float[np.ndarray, " times"]
     low: Float[np.ndarray, " times"]
     high: Float[np.ndarray, " times"]
+
+
+def along(intervals: Sequence[Interval]) -> Band:
+    """Intervals side by side."""
+    columns = ("point", "low", "high")
+    return Band(*(np.array([getattr(one, name) for one in intervals]) for name in columns))
 
 
 def percent_of_reference(interval: Interval, reference_point: float) -> Interval:

@@ -125,25 +125,27 @@ class StudyNumbers:
         return self._kept[key]
 
     def utd_name(self, utd: float) -> str:
-        """Empty where the study has only one: then it is one setting among many."""
-        return f"UTD {utd:g}" if len(self.utds) > 1 else ""
+        """Empty where the study does not vary it: then it is one setting among many."""
+        return f"UTD {utd:g}" if utd else ""
 
     def arms_at(self, utd: float) -> list[tuple[Series, Arm]]:
         return [(line, line.by_utd[utd]) for line in self.series if utd in line.by_utd]
 
-    @cached_property
-    def _styles(self) -> dict[str, ArmStyle]:
-        """By arm; those that differ only in UTD look the same. Arms without runs count too."""
+    def style(self, arm: Arm, *, by_normaliser: bool = False) -> ArmStyle:
+        """Arms that differ only in UTD look the same. Arms without runs count too.
+
+        `by_normaliser`: heads differ by dashes and shade only, so that the hue is the normaliser's.
+        """
+        return self.once(("styles", by_normaliser), lambda: self._styles(by_normaliser))[arm.name]
+
+    def _styles(self, by_normaliser: bool) -> dict[str, ArmStyle]:
         lines = series_of(self.results.study.arms)
-        styles = styles_of([line.base for line in lines])
+        styles = styles_of([line.base if by_normaliser else line.look for line in lines])
         return {
             arm.name: style
             for line, style in zip(lines, styles, strict=True)
             for arm in line.by_utd.values()
         }
-
-    def style(self, arm: Arm) -> ArmStyle:
-        return self._styles[arm.name]
 
     @cached_property
     def frames_per_decision(self) -> int:

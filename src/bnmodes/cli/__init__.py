@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "study export": ("study:study_export", "write a study's results as one table"),
     "study report": ("study:study_report", "write a study's report with its figures"),
     "study power": ("study:study_power", "how many seeds the next study would need"),
+    "figure": ("figure:figure_command", "draw a figure of the paper by its number"),
     "study clean": ("study:study_clean", "delete what a study has left half-done"),
 }
 """By name: the function, and what it does. A study is a name or a file of your own, FILE.py."""

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from bnmodes.cli.launching import LaunchOptions
 from bnmodes.cli.options import parse
+from bnmodes.cli.scoring import Scoring
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.runs.folder import RunFolder
@@ -258,23 +259,15 @@ def study_power(args: list[str]) -> None:
 
 
 @dataclass(frozen=True)
-class Report(Choice):
+class Report(Scoring, Choice):
     """Write one self-contained page: protocols, completeness, statistics, figures."""
 
-    out: Path = Path("results")
-    """Folder of results."""
     to: Path | None = None
     """Page to write; without it, STUDY.html in the folder of results. Figures go beside it."""
-    allow_missing: bool = False
-    """Report what is there, marking every figure, instead of refusing an incomplete study."""
-    human_table: Literal["wang2016", "mnih2015"] = "wang2016"
-    """Human scores of the normalisation on Atari."""
     reference: str | None = None
     """Arm that the others are compared with; without it, the study's own."""
     against: str | None = None
     """Arm that every other one is tested against, besides the contrasts that the study declares."""
-    interval: Literal["stretched", "percentile"] = "stretched"
-    """Intervals that hold at few seeds, or the plain percentile bootstrap that rliable uses."""
     formats: tuple[Literal["png", "pdf", "svg"], ...] = ("png",)
     """File formats of the figures beside the page."""
 
@@ -294,7 +287,6 @@ def study_report(args: list[str]) -> None:
     from bnmodes.analysis.findings import headline, summary  # here: matplotlib takes a second
     from bnmodes.analysis.report.report import write_report
     from bnmodes.analysis.report.summary_table import summary_table
-    from bnmodes.analysis.study_numbers import StudyNumbers
 
     options = parse(Report, args, "bnmodes study report")
     study = options.study()
@@ -304,13 +296,8 @@ def study_report(args: list[str]) -> None:
         raise UsageError(f"--to is {page}, but the report is a page: let its name end in .html.")
     results = gather(study, options.out)
     _tell_changes(results)
-    numbers = StudyNumbers(
-        results,
-        allow_missing=options.allow_missing,
-        table=options.human_table,
-        interval=options.interval,
-        reference=options.reference,
-        contrasts=options.contrasts(study),
+    numbers = options.numbers(
+        results, reference=options.reference, contrasts=options.contrasts(study)
     )
     write_report(numbers, page, options.formats)
     console.print(f"{study.name}: {study.question}\n")

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from bnmodes.diagnostics import mismatch, plasticity
 from bnmodes.diagnostics.passes import Pass, passes
 from bnmodes.diagnostics.readout import Readout
-from bnmodes.diagnostics.recording import kernels
-from bnmodes.diagnostics.role_forward import RoleForward
+from bnmodes.diagnostics.recording import kernels, record
+from bnmodes.diagnostics.role_forward import RoleForward, joined
 from bnmodes.learning.optimizer import Optimizer
 from bnmodes.norm.layers import ModedModule
-from bnmodes.protocol import Mode, Role
+from bnmodes.protocol import BATCH, Mode, Role
 
 Row = dict[str, float | list[float]]
 
@@ -38,7 +38,7 @@ def measure_roles(roles: Mapping[Role, Sequence[RoleForward]], rng: np.random.Ge
             values |= _output_change(found, readout) | _moment_mismatch(found, rng)
         row |= {f"{role}/{name}": value for name, value in values.items()}
         if role == "predict":
-            row |= plasticity.dormant_fractions(_activity(found)) | _rank(found)
+            row |= plasticity.dormant_fractions(_activity(found)) | _rank(forwards, found)
         if role == "improve":
             for name, fraction in plasticity.dormant_fractions(_activity(found)).items():
                 row[name if "/" in name else f"actor/{name}"] = fraction
@@ -101,12 +101,23 @@ def _activity(found: Sequence[Pass]) -> dict[str, Tensor]:
     return {layer: torch.stack([one.activity[layer] for one in found]).mean(0) for layer in layers}
 
 
-def _rank(found: Sequence[Pass]) -> Row:
-    singular_values = plasticity.spectrum(torch.cat([one.features for one in found]))
+def _rank(forwards: Sequence[RoleForward], found: Sequence[Pass]) -> Row:
+    """Of the features of the role's own minibatches, pooled, and of all samples in one batch.
+
+    The two differ where a forward uses batch statistics: minibatches that are normalised each by
+    its own statistics differ by the noise of these, which adds directions to the pooled features.
+    """
+    pooled = together = plasticity.spectrum(torch.cat([one.features for one in found]))
+    if forwards[0].mode.statistics == "batch" and len(forwards) > 1:
+        whole = joined(forwards)
+        features = record(whole.network, whole.inputs, BATCH).head_inputs[whole.head][whole.kept]
+        together = plasticity.spectrum(features)
     return {
-        "effective_rank": plasticity.effective_rank(singular_values),
-        "srank": float(plasticity.srank(singular_values)),
-        "spectrum": singular_values.tolist(),
+        "effective_rank": plasticity.effective_rank(pooled),
+        "srank": plasticity.srank(pooled),
+        "one_batch_effective_rank": plasticity.effective_rank(together),
+        "one_batch_srank": plasticity.srank(together),
+        "spectrum": pooled.tolist(),
     }
 
 

@@ -1,9 +1,10 @@
 """One role's forward of an agent on one batch: what diagnostics measure and `audit` observes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Int64, Shaped
 from torch import Tensor
 
@@ -73,3 +74,20 @@ class RoleForward:
         """Whether running statistics can be compared with the batch's. The noise floor halves a
         batch, and each half needs two samples."""
         return self.mode.statistics != "none" and self.batch_size > 3
+
+
+def joined(forwards: Sequence[RoleForward]) -> RoleForward:
+    """All batches of one role as a single batch; the samples that the role keeps come first."""
+    kept, others = [], []
+    for forward in forwards:
+        is_kept = torch.zeros(forward.batch_size, dtype=torch.bool)
+        is_kept[forward.kept] = True
+        kept.append(forward.at(is_kept.nonzero()[:, 0]).inputs)
+        others.append(forward.at((~is_kept).nonzero()[:, 0]).inputs)
+    together = [*kept, *others]
+    if isinstance(together[0], Tensor):
+        inputs, number = torch.cat(together), sum(map(len, kept))
+    else:
+        inputs = tuple(torch.cat(parts) for parts in zip(*together, strict=True))
+        number = sum(len(parts[0]) for parts in kept)
+    return replace(forwards[0], inputs=inputs, kept=slice(number))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bnmodes.analysis.figures.figure import Drawing, study_figure
@@ -33,44 +34,50 @@ def bars(numbers: StudyNumbers) -> Iterator[Drawing]:
 def draw_bars(numbers: StudyNumbers, *, stacked: bool = False) -> Figure:
     """A row per arm at the smallest UTD; a panel per measure, side by side or one above another."""
     utd = numbers.utds[0]
-    arms = numbers.arms_at(utd)
-    at_utd = f" at {name}" if (name := numbers.utd_name(utd)) else ""
-    height = 1.15 + 0.36 * len(arms)
+    height = 1.15 + 0.36 * len(numbers.arms_at(utd))
     figure = new_figure(4.6, 2 * height) if stacked else new_figure(9.0, height)
     note_missing(figure, numbers.missing_note([utd]))
     panels = list(figure.subplots(*((2, 1) if stacked else (1, 2)), sharey=True))
     for axes, measure in zip(panels, MEASURES, strict=True):
-        intervals = [numbers.relative(arm, measure) for _, arm in arms]
-        for place, ((_, arm), interval) in enumerate(zip(arms, intervals, strict=True)):
-            style = numbers.style(arm)
-            axes.barh(
-                place,
-                interval.point,
-                height=0.68,
-                color=style.colour,
-                alpha=0.55 if style.projected else 0.85,
-                hatch="///" if style.projected else None,
-                edgecolor="white",
-                linewidth=0,
-                xerr=error_bars([interval]),
-                error_kw={"ecolor": "#222222", "elinewidth": 1.2, "capsize": 3},
-            )
-            axes.annotate(
-                f"{interval.point:.0f}" if abs(interval.point) >= 10 else f"{interval.point:.2g}",
-                (max(interval.high, interval.point, 0), place),
-                xytext=(6, 0),
-                textcoords="offset points",
-                verticalalignment="center",
-                fontsize=8.5,
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
-            )
-        mark_reference(axes.axvline, numbers, measure)
-        axes.set_title(f"{MEASURE_NAMES[measure]} IQM{at_utd}", **TITLE)
-        axes.set_xlabel(numbers.relative_unit(measure))
-        axes.set_yticks(range(len(arms)), [line.label for line, _ in arms])
-        axes.tick_params(axis="y", length=0)
-        axes.margins(x=0.1)
-        if min(interval.low for interval in intervals) >= 0:
-            axes.set_xlim(left=0)
-    panels[0].set_ylim(len(arms) - 0.5, -0.5)  # the first arm on top
+        bars_panel(axes, numbers, measure)
     return figure
+
+
+def bars_panel(axes: Axes, numbers: StudyNumbers, measure: str) -> None:
+    """IQM by one measure, a bar for each arm at the smallest UTD."""
+    utd = numbers.utds[0]
+    arms = numbers.arms_at(utd)
+    at_utd = f" at {name}" if (name := numbers.utd_name(utd)) else ""
+    intervals = [numbers.relative(arm, measure) for _, arm in arms]
+    for place, ((_, arm), interval) in enumerate(zip(arms, intervals, strict=True)):
+        style = numbers.style(arm)
+        axes.barh(
+            place,
+            interval.point,
+            height=0.68,
+            color=style.colour,
+            alpha=0.55 if style.projected else 0.85,
+            hatch="///" if style.projected else None,
+            edgecolor="white",
+            linewidth=0,
+            xerr=error_bars([interval]),
+            error_kw={"ecolor": "#222222", "elinewidth": 1.2, "capsize": 3},
+        )
+        axes.annotate(
+            f"{interval.point:.0f}" if abs(interval.point) >= 10 else f"{interval.point:.2g}",
+            (max(interval.high, interval.point, 0), place),
+            xytext=(6, 0),
+            textcoords="offset points",
+            verticalalignment="center",
+            fontsize=8.5,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+        )
+    mark_reference(axes.axvline, numbers, measure)
+    axes.set_title(f"{MEASURE_NAMES[measure]} IQM{at_utd}", **TITLE)
+    axes.set_xlabel(numbers.relative_unit(measure))
+    axes.set_yticks(range(len(arms)), [line.label for line, _ in arms])
+    axes.tick_params(axis="y", length=0)
+    axes.margins(x=0.1)
+    if min(interval.low for interval in intervals) >= 0:
+        axes.set_xlim(left=0)
+    axes.set_ylim(len(arms) - 0.5, -0.5)  # the first arm on top

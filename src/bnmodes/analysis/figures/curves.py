@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bnmodes.analysis.figures.figure import Drawing, study_figure
 from bnmodes.analysis.figures.style import (
     TITLE,
+    draw_band,
     in_house_style,
     label_line_ends,
     label_lowest,
@@ -40,25 +42,21 @@ def draw_curves(numbers: StudyNumbers) -> Figure:
     for axes in grid.flat[len(numbers.utds) :]:
         axes.remove()
     for axes, utd in zip(panels, numbers.utds, strict=True):
-        for line, arm in numbers.arms_at(utd):
-            style, band = numbers.style(arm), numbers.curve(arm)
-            x = horizontal(numbers, numbers.scores(arm).decisions)
-            axes.fill_between(x, band.low, band.high, color=style.colour, alpha=0.14, linewidth=0)
-            axes.plot(
-                x,
-                band.point,
-                **style.line,
-                linewidth=1.7,
-                marker="o" if len(x) == 1 else None,
-                label=line.label,
-                clip_on=False,
-            )
-        axes.set_title(numbers.utd_name(utd), **TITLE)
-        if numbers.human and axes.get_ylim()[1] >= 1:
-            axes.axhline(1, color="#222222", linewidth=0.9, linestyle=":", zorder=0.5)
-            axes.annotate("human", (0, 1), (3, 2), textcoords="offset points", fontsize=7.5)
-        finish_horizontal(axes, numbers)
+        curves_panel(axes, numbers, utd)
     label_lowest(panels, columns, time_unit(numbers))
     figure.supylabel(f"IQM of {numbers.unit}", fontsize=9)
     label_line_ends(panels, fontsize=7.5 if columns > 1 else 8.5)
     return figure
+
+
+def curves_panel(axes: Axes, numbers: StudyNumbers, utd: float) -> None:
+    """The arms at one UTD; the lines are still to be labelled at their ends."""
+    for line, arm in numbers.arms_at(utd):
+        x = horizontal(numbers, numbers.scores(arm).decisions)
+        look = {"label": line.label, "clip_on": False}
+        draw_band(axes, x, numbers.curve(arm), numbers.style(arm), **look)
+    axes.set_title(numbers.utd_name(utd), **TITLE)
+    if numbers.human and axes.get_ylim()[1] >= 1:
+        axes.axhline(1, color="#222222", linewidth=0.9, linestyle=":", zorder=0.5)
+        axes.annotate("human", (0, 1), (3, 2), textcoords="offset points", fontsize=7.5)
+    finish_horizontal(axes, numbers)

@@ -10,18 +10,19 @@ from bnmodes.analysis.arms import Series
 from bnmodes.analysis.figures.diagnostic_curves import (
     draw_floor,
     draw_measured,
-    fill,
     finish,
     handles,
 )
 from bnmodes.analysis.figures.figure import Drawing, study_figure
 from bnmodes.analysis.figures.style import (
     TITLE,
+    draw_band,
     in_house_style,
     new_figure,
     note_missing,
     plain_log_ticks,
 )
+from bnmodes.analysis.figures.time_axis import horizontal
 from bnmodes.analysis.mechanism import (
     POLICY_ROLES,
     VALUE_ROLES,
@@ -74,7 +75,8 @@ def draw_mismatch(numbers: StudyNumbers) -> Figure | None:
         for column, role in enumerate(roles, start=1):
             _role(numbers, arms, role, *grid[2 * band : 2 * band + 2, column])
     for line, arm in arms:
-        fill(grid[0, 0], numbers, line, arm, numbers.scores(arm).decisions, numbers.curve(arm))
+        x = horizontal(numbers, numbers.scores(arm).decisions)
+        draw_band(grid[0, 0], x, numbers.curve(arm), numbers.style(arm), label=line.label)
     grid[0, 0].set_title("Score", **TITLE)
     finish(grid[0, 0], numbers)
     _legend(grid[1, 0], numbers, arms)

@@ -12,19 +12,20 @@ from bnmodes.analysis.arms import Sweep, reads_throughout
 from bnmodes.analysis.figures.figure import Drawing, study_figure
 from bnmodes.analysis.figures.style import (
     TITLE,
-    error_bars,
+    draw_band,
     game_title,
     in_house_style,
     new_figure,
     note_missing,
 )
 from bnmodes.analysis.palette import ArmStyle, styles_of
-from bnmodes.analysis.statistics import Interval
+from bnmodes.analysis.statistics import Interval, along
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
 from bnmodes.studies.study import Arm
 
 DEFAULT_MOMENTUM = 0.99
 """Flax's own, which released agents often keep."""
+MOMENTUM_AXIS = "Flax momentum of the running statistics (1 − α)"
 _ROWS = 3
 """Most games that get panels of their own; more are drawn as their IQM."""
 
@@ -55,40 +56,52 @@ def _places(numbers: StudyNumbers) -> list[int | None]:
 @in_house_style
 def draw_momentum(numbers: StudyNumbers) -> Figure:
     """A row of panels per game; a level line is an arm that reads no running statistics."""
-    games = numbers.raw(numbers.arms[0]).games
     places = _places(numbers)
-    styles = styles_of([sweep.base for sweep in numbers.sweeps])
-    lines = list(zip(numbers.sweeps, styles, strict=True))
-    momenta = sorted({m for sweep in numbers.sweeps for m in sweep.by_momentum if m is not None})
     figure = new_figure(10.0, 0.9 + 2.7 * len(places))
     note_missing(figure, numbers.missing_note(numbers.utds, compares_games=places == [None]))
     grid = figure.subplots(len(places), len(MEASURES), squeeze=False)
     for game, row in zip(places, grid, strict=True):
         for axes, measure in zip(row, MEASURES, strict=True):
-            for sweep, style in lines:
-                _draw_sweep(axes, numbers, sweep, style, measure, game, momenta)
-            name = f"IQM of {len(games)} games" if game is None else game_title(games[game])
-            axes.set_title(f"{name}: {MEASURE_NAMES[measure]}", **TITLE)
-            axes.set_xticks(range(len(momenta)), [f"{momentum:g}" for momentum in momenta])
-            axes.set_xlim(-0.3, len(momenta) - 0.7)
-            axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
-            axes.set_ylabel(numbers.unit if game is None else "return (raw)")
+            momentum_panel(axes, numbers, measure, game)
     for axes in grid[-1]:
-        axes.set_xlabel("Flax momentum of the running statistics (1 − α)")
-    spread = "95% intervals" if places == [None] else "mean ± standard error"
-    figure.legend(
-        handles=[
-            Line2D([], [], **style.line, **_points(sweep, style), linewidth=1.8)
-            for sweep, style in lines
-        ],
-        labels=[sweep.label for sweep in numbers.sweeps],
-        loc="outside right upper",
-        title=f"{spread}\nlevel: reads no running statistics\n★ Flax's default momentum",
-        alignment="left",
-        frameon=False,
-        handlelength=3,
-    )
+        axes.set_xlabel(MOMENTUM_AXIS)
+    figure.legend(**momentum_legend(numbers), loc="outside right upper")
     return figure
+
+
+def momentum_legend(numbers: StudyNumbers) -> dict:
+    """Options of a legend for matplotlib."""
+    spread = "95% intervals" if _places(numbers) == [None] else "mean ± standard error"
+    return {
+        "handles": [
+            Line2D([], [], **style.line, **_points(sweep, style), linewidth=1.8)
+            for sweep, style in _styled(numbers)
+        ],
+        "labels": [sweep.label for sweep in numbers.sweeps],
+        "title": f"{spread}\nlevel: reads no running statistics\n★ Flax's default momentum",
+        "alignment": "left",
+        "frameon": False,
+        "handlelength": 3,
+    }
+
+
+def _styled(numbers: StudyNumbers) -> list[tuple[Sweep, ArmStyle]]:
+    styles = styles_of([sweep.look for sweep in numbers.sweeps])
+    return list(zip(numbers.sweeps, styles, strict=True))
+
+
+def momentum_panel(axes: Axes, numbers: StudyNumbers, measure: str, game: int | None) -> None:
+    """Raw returns of one game by one measure, or the IQM over games if `game` is None."""
+    games = numbers.raw(numbers.arms[0]).games
+    momenta = sorted({m for sweep in numbers.sweeps for m in sweep.by_momentum if m is not None})
+    for sweep, style in _styled(numbers):
+        _draw_sweep(axes, numbers, sweep, style, measure, game, momenta)
+    name = f"IQM of {len(games)} games" if game is None else game_title(games[game])
+    axes.set_title(f"{name}: {MEASURE_NAMES[measure]}", **TITLE)
+    axes.set_xticks(range(len(momenta)), [f"{momentum:g}" for momentum in momenta])
+    axes.set_xlim(-0.3, len(momenta) - 0.7)
+    axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+    axes.set_ylabel(numbers.unit if game is None else "return (raw)")
 
 
 def _draw_sweep(
@@ -107,15 +120,13 @@ def _draw_sweep(
         return
     there = [momentum for momentum in momenta if momentum in sweep.by_momentum]
     places = [momenta.index(momentum) for momentum in there]
-    found = [_interval(numbers, sweep.by_momentum[m], measure, game) for m in there]
-    points = [one.point for one in found]
-    look = style.line | style.points | {"linewidth": 1.8, "markersize": 5}
-    axes.errorbar(places, points, error_bars(found), **look, capsize=3, elinewidth=1.1)
+    band = along([_interval(numbers, sweep.by_momentum[m], measure, game) for m in there])
+    draw_band(axes, places, band, style, **style.points, markersize=5)
     throughout = reads_throughout(next(iter(sweep.by_momentum.values())), numbers.results.study)
     if throughout and DEFAULT_MOMENTUM in there:
         place = there.index(DEFAULT_MOMENTUM)
         star = {"marker": "*", "markersize": 15, "markeredgecolor": "white", "zorder": 5}
-        axes.plot(places[place], points[place], color=style.colour, **star)
+        axes.plot(places[place], band.point[place], color=style.colour, **star)
 
 
 def _interval(numbers: StudyNumbers, arm: Arm, measure: str, game: int | None) -> Interval:

@@ -2,17 +2,20 @@
 
 from collections.abc import Iterator
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bnmodes.analysis.figures.figure import Drawing, study_figure
 from bnmodes.analysis.figures.style import (
     TITLE,
+    draw_band,
     in_house_style,
     label_line_ends,
     mark_reference,
     new_figure,
     note_missing,
 )
+from bnmodes.analysis.statistics import along
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
 from bnmodes.errors import UsageError
 
@@ -37,30 +40,24 @@ def draw_scaling(numbers: StudyNumbers) -> Figure:
     note_missing(figure, numbers.missing_note(numbers.utds))
     panels = list(figure.subplots(1, 2))
     for axes, measure in zip(panels, MEASURES, strict=True):
-        for line in numbers.series:
-            utds = sorted(line.by_utd)
-            style = numbers.style(line.by_utd[utds[0]])
-            places = [numbers.utds.index(utd) for utd in utds]
-            intervals = [numbers.relative(line.by_utd[utd], measure) for utd in utds]
-            low, high = [i.low for i in intervals], [i.high for i in intervals]
-            axes.fill_between(places, low, high, color=style.colour, alpha=0.14, linewidth=0)
-            axes.plot(
-                places,
-                [interval.point for interval in intervals],
-                **style.line,
-                **style.points,
-                linewidth=1.8,
-                markersize=5,
-                label=line.label,
-                clip_on=False,
-            )
-        mark_reference(axes.axhline, numbers, measure)
-        axes.set_title(f"{MEASURE_NAMES[measure]} IQM against UTD", **TITLE)
-        axes.set_xlabel("updates per decision (UTD)")
-        axes.set_ylabel(numbers.relative_unit(measure))
-        axes.set_xticks(range(len(numbers.utds)), [f"{utd:g}" for utd in numbers.utds])
-        axes.set_xlim(-0.15, len(numbers.utds) - 0.85)
-        if axes.get_ylim()[0] > 0 or axes.dataLim.y0 >= 0:
-            axes.set_ylim(bottom=0)
+        scaling_panel(axes, numbers, measure)
     label_line_ends(panels)
     return figure
+
+
+def scaling_panel(axes: Axes, numbers: StudyNumbers, measure: str) -> None:
+    """IQM by one measure against UTD; the lines are still to be labelled at their ends."""
+    for line in numbers.series:
+        utds = sorted(line.by_utd)
+        style = numbers.style(line.by_utd[utds[0]])
+        intervals = [numbers.relative(line.by_utd[utd], measure) for utd in utds]
+        look = style.points | {"markersize": 5, "label": line.label, "clip_on": False}
+        draw_band(axes, [numbers.utds.index(utd) for utd in utds], along(intervals), style, **look)
+    mark_reference(axes.axhline, numbers, measure)
+    axes.set_title(f"{MEASURE_NAMES[measure]} IQM against UTD", **TITLE)
+    axes.set_xlabel("updates per decision (UTD)")
+    axes.set_ylabel(numbers.relative_unit(measure))
+    axes.set_xticks(range(len(numbers.utds)), [f"{utd:g}" for utd in numbers.utds])
+    axes.set_xlim(-0.15, len(numbers.utds) - 0.85)
+    if axes.get_ylim()[0] > 0 or axes.dataLim.y0 >= 0:
+        axes.set_ylim(bottom=0)

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from PIL import Image
 
-from bnmodes.analysis.statistics import Interval
+from bnmodes.analysis.palette import ArmStyle
+from bnmodes.analysis.statistics import Band, Interval
 from bnmodes.analysis.study_numbers import StudyNumbers
 
 Format = Literal["png", "pdf", "svg"]
@@ -43,6 +44,21 @@ def game_title(game: str) -> str:
 def new_figure(width: float, height: float, layout: str | None = "constrained") -> Figure:
     """Of a size in inches. Not known to pyplot, so nothing has to be closed."""
     return Figure(figsize=(width, height), layout=layout, facecolor="white")
+
+
+def draw_band(
+    axes: Axes, x: Sequence[float | int] | np.ndarray, band: Band, style: ArmStyle, **look
+) -> None:
+    """A line in its band; a single time is a dot."""
+    axes.fill_between(x, band.low, band.high, color=style.colour, alpha=0.15, linewidth=0)
+    single = {"marker": "o"} if len(x) == 1 else {}
+    axes.plot(x, band.point, **(style.line | {"linewidth": 1.7} | single | look))
+
+
+def letter(panels: Sequence[Axes]) -> None:
+    """(a), (b), … before the titles."""
+    for name, axes in zip("abcdefghij", panels, strict=False):
+        axes.set_title(f"({name}) {axes.get_title('left')}", **TITLE)
 
 
 def error_bars(intervals: Sequence[Interval]) -> list[list[float]]:

@@ -1,0 +1,67 @@
+"""The command that draws a figure of the paper by its number."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+
+from bnmodes.cli.options import parse
+from bnmodes.cli.scoring import Scoring
+from bnmodes.errors import UsageError
+from bnmodes.studies.results import gather
+from bnmodes.studies.study import Study
+
+console = Console(soft_wrap=True, highlight=False, markup=False)
+
+
+@dataclass(frozen=True)
+class Figure(Scoring):
+    """Draw a figure of the paper from the runs of the studies that it shows."""
+
+    number: tyro.conf.Positional[int]
+    """From 1 to 12, as the paper numbers them."""
+    to: Path | None = None
+    """File to write, .png, .pdf or .svg; without it, figure-N.png in the folder of results."""
+    arms: tuple[str, ...] = ()
+    """Only these arms of its studies; without it, those that the paper shows."""
+
+
+def figure_command(args: list[str]) -> None:
+    from bnmodes.analysis.figures.style import render
+    from bnmodes.analysis.paper_figures import PAPER_FIGURES
+
+    options = parse(Figure, args, "bnmodes figure")
+    if options.number not in PAPER_FIGURES:
+        raise UsageError(f"the paper has no figure {options.number}: choose from 1 to 12.")
+    figure = PAPER_FIGURES[options.number]
+    path = options.to or options.out / f"figure-{options.number}.png"
+    if path.suffix not in (".png", ".pdf", ".svg"):
+        raise UsageError(f"--to is {path}, but must end in .png, .pdf or .svg.")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{path.parent} is no folder: make it first.")
+    studies = chosen_arms(figure.studies, options.arms)
+    numbers = [options.numbers(gather(study, options.out)) for study in studies]
+    drawn = figure.draw(*numbers)
+    path.write_bytes(render(drawn, [path.suffix[1:]])[path.suffix[1:]])
+    names = " and ".join(study.name for study in studies)
+    console.print(f"{path}: figure {options.number}. {figure.title}.")
+    console.print(f"From {names}; {numbers[0].interval_words}.")
+
+
+def chosen_arms(studies: tuple[Study, ...], arms: tuple[str, ...]) -> list[Study]:
+    """Each study with those of the arms that it has; one that has none of them keeps its own."""
+    from bnmodes.studies.registry import find_study
+
+    whole = [find_study(study.name) for study in studies]
+    known = [arm.name for study in whole for arm in study.arms]
+    for name in arms:
+        if name not in known:
+            raise UsageError(
+                f"no study of this figure has an arm '{name}': choose from {', '.join(known)}."
+            )
+    here = [[arm.name for arm in study.arms if arm.name in arms] for study in whole]
+    return [
+        full.restricted(arms=names) if names else shown
+        for full, shown, names in zip(whole, studies, here, strict=True)
+    ]
