@@ -4,8 +4,9 @@ The arithmetic is PyTorch's own functions. Its optimizer objects end a compiled 
 so their state is kept here: then loss, gradients, step and what follows are one graph.
 """
 
+import math
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -56,40 +57,60 @@ class Optimizer:
         """One step down the gradient of the loss; returns the gradient's norm if it is clipped."""
         gradients = torch.autograd.grad(loss, self.parameters)
         with torch.no_grad():
-            norm = None
+            norm = divisor = None
             if clip is not None:
                 norm = nn.utils.get_total_norm(gradients)
-                gradients = [g * (clip / (norm + 1e-6)).clamp(max=1.0) for g in gradients]
-            self._step([*map(_laid_out_as, gradients, self.parameters)], learning_rate)
+                divisor = ((norm + 1e-6) / clip).clamp(min=1.0)
+            self._step([*map(_laid_out_as, gradients, self.parameters)], learning_rate, divisor)
         return norm
 
-    def _step(self, gradients: list[Tensor], learning_rate: float | Tensor) -> None:
-        compiled = self.execution.compile
-        shared = {
+    def _step(
+        self, gradients: list[Tensor], learning_rate: float | Tensor, divisor: Tensor | None
+    ) -> None:
+        """One step by the gradients over `divisor`."""
+        epsilon, fused = self.epsilon, not self.execution.compile
+        if self.rule == "radam":
+            fused &= not self.execution.on_accelerator  # its steps are counted on the host
+            rectified = rectification(int(self.steps[0]) + 1, self.betas[1]) if fused else None
+            if rectified is None:
+                self._radam(_divided(gradients, divisor), learning_rate)
+                return
+            learning_rate, epsilon = learning_rate * rectified[0], epsilon / rectified[1]
+        if not fused:
+            gradients, divisor = _divided(gradients, divisor), None
+        adam(
+            self.parameters,
+            gradients,
+            self.gradient_means,
+            self.gradient_squares,
+            max_exp_avg_sqs=[],
+            amsgrad=False,
+            decoupled_weight_decay=self.rule == "adamw",
+            fused=fused,
+            grad_scale=divisor,
+            **self._shared(learning_rate, epsilon, foreach=not fused),
+        )
+
+    def _radam(self, gradients: list[Tensor], learning_rate: float | Tensor) -> None:
+        moments = (self.gradient_means, self.gradient_squares)
+        shared = self._shared(learning_rate, self.epsilon, foreach=True)
+        radam(self.parameters, gradients, *moments, **shared)
+
+    def _shared(
+        self, learning_rate: float | Tensor, epsilon: float, foreach: bool
+    ) -> dict[str, Any]:
+        """Arguments that PyTorch's adam and radam have in common."""
+        return {
             "state_steps": self.steps,
-            "foreach": compiled or self.rule == "radam",
-            "capturable": compiled,
+            "foreach": foreach,
+            "capturable": self.execution.compile,
             "beta1": self.betas[0],
             "beta2": self.betas[1],
             "lr": learning_rate,
             "weight_decay": self.weight_decay,
-            "eps": self.epsilon,
+            "eps": epsilon,
             "maximize": False,
         }
-        moments = (self.gradient_means, self.gradient_squares)
-        if self.rule == "radam":
-            radam(self.parameters, gradients, *moments, **shared)
-        else:
-            adam(
-                self.parameters,
-                gradients,
-                *moments,
-                max_exp_avg_sqs=[],
-                amsgrad=False,
-                decoupled_weight_decay=self.rule == "adamw",
-                fused=not compiled,
-                **shared,
-            )
 
     def moments(self, parameter: Tensor) -> tuple[float, Tensor, Tensor]:
         """Steps so far, and the means of its gradient and of its square (both biased to 0)."""
@@ -110,6 +131,25 @@ class Optimizer:
         for mine, saved in zip(self.state(), state, strict=True):
             for name, tensor in mine.items():
                 tensor.copy_(saved[name])
+
+
+def rectification(step: int, beta2: float) -> tuple[float, float] | None:
+    """What makes a step of Adam one of RAdam: a factor of its learning rate, and a divisor of its
+    ε, which RAdam adds before the correction of the second moment's bias. None in the first steps,
+    where RAdam leaves the second moment out.
+
+    So RAdam is computed by Adam's fused kernel: PyTorch's own takes 20 kernels a parameter.
+    """
+    decay, longest = beta2**step, 2 / (1 - beta2) - 1
+    length = longest - 2 * step * decay / (1 - decay)
+    if length <= 5:
+        return None
+    ratio = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+    return math.sqrt(ratio), math.sqrt(1 - decay)
+
+
+def _divided(gradients: list[Tensor], divisor: Tensor | None) -> list[Tensor]:
+    return gradients if divisor is None else [gradient / divisor for gradient in gradients]
 
 
 def _laid_out_as(gradient: Tensor, parameter: Tensor) -> Tensor:
