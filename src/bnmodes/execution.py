@@ -4,6 +4,7 @@ Execution options do not enter a run's specification and hash, and may change wh
 resumed. Results agree within floating-point tolerance.
 """
 
+import ctypes
 import os
 import re
 import shutil
@@ -107,6 +108,19 @@ class Execution:
 
 
 PLAIN = Execution()
+
+
+def keep_freed_memory() -> None:
+    """Let this process keep memory that it frees, up to 32 MiB a piece, for its next request.
+
+    Returned to the system, the activations of every update would be mapped and cleared anew: 7 to
+    15% of an update at Atari's size. Where the C library is not glibc, nothing changes.
+    """
+    trim_threshold, mmap_threshold = -1, -3  # names of glibc's malloc.h
+    with suppress(AttributeError, OSError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(mmap_threshold, 32 * 2**20)
+        mallopt(trim_threshold, 2**31 - 1)
 
 
 def free_bytes(device: str) -> int:

@@ -345,5 +345,6 @@ PQN = AgentKind(
     arms=ARMS,
     default_arm="bn-batch",
     build=PQNAgent,
+    revision=2,
     suites=PQN_SUITES,
 )

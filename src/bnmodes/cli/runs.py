@@ -17,7 +17,7 @@ from bnmodes.agents.registry import AGENTS, find_agent
 from bnmodes.cli.options import RunOptions, parse, read_game_and_arm, run_options_type
 from bnmodes.envs.registry import env_spec, env_suite, list_envs
 from bnmodes.errors import UsageError
-from bnmodes.execution import PLAIN, Execution
+from bnmodes.execution import PLAIN, Execution, keep_freed_memory
 from bnmodes.nearest import nearest
 from bnmodes.networks.torsos import torso_description
 from bnmodes.protocol import explain, explain_json
@@ -104,6 +104,7 @@ def train_command(args: list[str]) -> None:
     env_spec(spec.env)  # refuses a game that cannot be made
     all_cores = find_agent(agent).suite_defaults(env_suite(spec.env)).all_cores
     torch.set_num_threads(options.threads or (os.cpu_count() if all_cores else 1))
+    keep_freed_memory()
     path = options.out or Path("runs") / folder_name(spec)
     if RunFolder(path).finished and RunFolder(path).spec() == spec:
         for sentence in RunFolder(path).changed_plugins():

@@ -17,7 +17,7 @@ import torch
 
 from bnmodes import plugins
 from bnmodes.errors import UsageError
-from bnmodes.execution import Execution
+from bnmodes.execution import Execution, keep_freed_memory
 from bnmodes.runs.folder import FolderInUse
 from bnmodes.runs.loop import Stopped, train
 from bnmodes.runs.spec import spec_from_json
@@ -39,6 +39,7 @@ def main() -> int:
     folder, launcher = sys.argv[1:]
     stop_with(int(launcher))
     torch.set_num_threads(1)
+    keep_freed_memory()
     task = json.load(sys.stdin)
     try:
         for path, sha256 in task["plugins"].items():
