@@ -13,6 +13,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "env list": ("runs:env_list", "list every game"),
     "watch": ("runs:watch_command", "play a trained agent and write a GIF"),
     "plot": ("runs:plot", "draw the learning curves of runs"),
+    "bench": ("bench:bench_command", "measure speed, and where the time goes"),
     "study list": ("study:study_list", "list the studies"),
     "study show": ("study:study_show", "arms, games, runs, and the time they would take here"),
     "study run": ("study:study_run", "run a study, here or on a cluster; again: go on with it"),

@@ -1,0 +1,45 @@
+"""`bnmodes bench`: speed, and where the time goes."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from bnmodes.bench import results
+from bnmodes.cli.options import parse
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchOptions:
+    quick: bool = False
+    """A smaller set, in about five minutes."""
+    out: Path | None = None
+    """Write everything that was measured here, as JSON."""
+    compare: Path | None = None
+    """An earlier result: print the ratios to it, with their noise."""
+
+
+def bench_command(args: list[str]) -> None:
+    options = parse(
+        BenchOptions,
+        args,
+        "bnmodes bench",
+        BenchOptions(),
+        "Measure decisions a second of each agent, memory, and where the time goes.",
+    )
+    old = results.read(options.compare) if options.compare else None
+    found: dict = {"machine": results.machine(), "cases": {}}
+    print(", ".join(f"{name} {value}" for name, value in found["machine"].items()))
+    print(results.HEADER, flush=True)
+    for case, measured in results.run_cases(options.quick):
+        found["cases"][case.name] = measured
+        print(results.line(case.name, measured), flush=True)
+    from bnmodes.bench.bare import ratios  # imports torch
+
+    found["ratio_to_bare_loop"] = ratios(rounds=4 if options.quick else 15)
+    for name, ratio in found["ratio_to_bare_loop"].items():
+        print(f"{name}: {ratio:.2f} of a bare PyTorch loop's time")
+    if options.out:
+        options.out.write_text(json.dumps(found, indent=1))
+    if old is not None:
+        print(f"beside {options.compare}:")
+        print("\n".join(results.compare(found, old)))
