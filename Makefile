@@ -67,14 +67,8 @@ lint: .venv/installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 
-bench: .venv/installed-dev
-	$(BIN)/python benchmarks/c51_update.py
-	$(BIN)/python benchmarks/c51_loop.py
-	$(BIN)/python benchmarks/pqn_loop.py
-	$(BIN)/python benchmarks/minatar_step.py
-	$(BIN)/python benchmarks/diagnostics_cost.py
-	$(BIN)/python benchmarks/actor_critics.py
-	$(BIN)/python benchmarks/intervals.py
+bench: .venv/installed
+	$(BIN)/bnmodes bench
 
 clean:
 	rm -rf .venv runs site
