@@ -23,7 +23,7 @@ demo: .venv/installed
 
 # The pages of docs/ as a site, with the reference of every public name: site/index.html.
 docs: .venv/installed-dev
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 test: .venv/installed-dev lint .venv/tools
 	$(BIN)/python -m pytest -n 2 --dist worksteal

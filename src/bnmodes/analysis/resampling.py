@@ -10,7 +10,7 @@ every replicate has as many runs as there are. Two intervals are made of the rep
   *part* is what it adds to the statistic; the spread of the parts within each game gives the
   variance of the sum and its degrees of freedom ν (Welch and Satterthwaite), and the quantiles are
   stretched by √(n/(n − 1)) and by Student's t over the normal quantile, after removing the bias
-  that resampling has. docs/studies.md has the coverage of both.
+  that resampling has. docs/explanation/statistics.md has the coverage of both.
 """
 
 import statistics as plain_statistics
