@@ -32,10 +32,8 @@ def anchors(text: str) -> set[str]:
 
 
 def test_every_public_name_is_in_the_reference():
-    described = re.findall(r"^::: bnmodes\.([\w.]+)\.(\w+)$", PAGES["docs/reference/api.md"], re.M)
-    names = {name: getattr(bnmodes, name) for name in bnmodes.__all__}
-    missing = names.keys() - {name for _, name in described}
-    assert not missing
+    described = re.findall(r"^::: bnmodes\..*\.(\w+)$", PAGES["docs/reference/api.md"], re.M)
+    assert set(bnmodes.__all__) <= set(described)
 
 
 def test_every_command_is_in_the_reference():
