@@ -23,8 +23,8 @@ GRID = np.array([40_000, 200_000, 400_000])
 CHANGED = {
     "BN running 0.999": 0.6,
     "BN running 0.99": 0.1,
-    "BN bootstrap only 0.999": 0.4,
-    "BN act only 0.999": 0.3,
+    "BN batch at bootstrap only 0.999": 0.4,
+    "BN batch at acting only 0.999": 0.3,
     "BN batch": 0.9,
 }
 METRICS = {
@@ -76,8 +76,8 @@ def test_exposure_counts_only_the_roles_that_read_stored_moments(numbers):
         return values.mean()
 
     assert of("BN running 0.999") == pytest.approx(0.6 * (1 + 0.5) / 2)
-    assert of("BN bootstrap only 0.999") == pytest.approx(0.4), "it acts with stored moments"
-    assert of("BN act only 0.999") == pytest.approx(0.15), "it bootstraps with them"
+    assert of("BN batch at bootstrap only 0.999") == pytest.approx(0.4), "it acts with stored moments"
+    assert of("BN batch at acting only 0.999") == pytest.approx(0.15), "it bootstraps with them"
     assert of("BN batch") == 0, "however much they would change"
 
 

@@ -87,8 +87,8 @@ def test_study_d_is_five_arms_on_26_games_with_ten_seeds():
 def test_the_quick_study_is_study_c_at_minatar_size():
     study = find_study("quick")
     assert [arm.name for arm in study.arms] == [
-        "LN", "BN running 0.999", "BN running 0.99", "BN bootstrap only 0.999",
-        "BN act only 0.999", "BN batch",
+        "LN", "BN running 0.999", "BN running 0.99", "BN batch at bootstrap only 0.999",
+        "BN batch at acting only 0.999", "BN batch",
     ]  # fmt: skip
     assert study.games == ("minatar/breakout", "minatar/space_invaders")
     assert (len(study.seeds), study.total_decisions) == (3, 400_000)

@@ -110,8 +110,8 @@ MOMENTA = (0.0, 0.9, 0.99, 0.999)
 
 READING_STORED_MOMENTS = (
     ("BN running", "bn-running"),
-    ("BN bootstrap only", "bn-bootstrap-only"),
-    ("BN act only", "bn-act-only"),
+    ("BN batch at bootstrap only", "bn-bootstrap-only"),
+    ("BN batch at acting only", "bn-act-only"),
 )
 AS_RELEASED = {"bootstrap_source": "acting-cache"}
 

@@ -20,8 +20,8 @@ QUICK = Study(
             for label, base, momentum in (
                 ("running", "bn-running", 0.999),
                 ("running", "bn-running", 0.99),
-                ("bootstrap only", "bn-bootstrap-only", 0.999),
-                ("act only", "bn-act-only", 0.999),
+                ("batch at bootstrap only", "bn-bootstrap-only", 0.999),
+                ("batch at acting only", "bn-act-only", 0.999),
             )
         ),
         Arm("BN batch", "bn-batch", "pqn"),

@@ -43,7 +43,12 @@ def test_each_combination_is_a_line_of_means_with_standard_errors(pong):
         assert len(drawn) == 6
         for line, name in zip(
             drawn,
-            ("BN running", "BN bootstrap only", "BN act only", "BN running cache"),
+            (
+                "BN running",
+                "BN batch at bootstrap only",
+                "BN batch at acting only",
+                "BN running cache",
+            ),
             strict=False,
         ):
             runs = [measure(collect(pong, f"{name} {m}"))[0] for m in ("0", "0.9", "0.99", "0.999")]
@@ -68,8 +73,9 @@ def test_arms_that_read_no_stored_moment_are_level_and_the_released_one_is_starr
     assert stars[0].get_ydata()[0] == pytest.approx(released)
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == [
-        "LN", "BN running", "BN bootstrap only", "BN act only", "BN running cache",
-        "BN bootstrap only cache", "BN act only cache", "BN batch", "BN batch cache",
+        "LN", "BN running", "BN batch at bootstrap only", "BN batch at acting only",
+        "BN running cache", "BN batch at bootstrap only cache", "BN batch at acting only cache",
+        "BN batch", "BN batch cache",
     ]  # fmt: skip
 
 
