@@ -76,7 +76,9 @@ def test_exposure_counts_only_the_roles_that_read_stored_moments(numbers):
         return values.mean()
 
     assert of("BN running 0.999") == pytest.approx(0.6 * (1 + 0.5) / 2)
-    assert of("BN batch at bootstrap only 0.999") == pytest.approx(0.4), "it acts with stored moments"
+    assert of("BN batch at bootstrap only 0.999") == pytest.approx(0.4), (
+        "it acts with stored moments"
+    )
     assert of("BN batch at acting only 0.999") == pytest.approx(0.15), "it bootstraps with them"
     assert of("BN batch") == 0, "however much they would change"
 

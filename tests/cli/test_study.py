@@ -1,16 +1,19 @@
 """The study commands, on a study of seconds put into the registry."""
 
 import importlib.util
+import json
 
 import polars as pl
 import pytest
 
 from bnmodes.analysis.figures.curves import draw_curves
 from bnmodes.analysis.paper_figures import PAPER_FIGURES, PaperFigure
+from bnmodes.cli.study import Run
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import train
 from bnmodes.runs.spec import EvaluationSettings
 from bnmodes.studies import registry
+from bnmodes.studies.launch.worker_command import WorkerCommand, WorkerOptions
 from bnmodes.studies.results import run_path
 from helpers.small_study import small_study
 
@@ -68,6 +71,15 @@ def test_the_way_from_a_study_to_its_page(run, tmp_path, monkeypatch):
     assert run("figure", 10, "--out", root, "--to", tmp_path / "f.svg")[0] == 0
     assert (tmp_path / "f.svg").read_text().startswith("<?xml")
 
+    words = ("bn batch", "minatar/breakout")
+    film = ("--out", root, "--to", tmp_path / "film.gif", "--max-decisions", 3)
+    code, out, _ = run("watch", "small", *words, 0, *film)
+    assert (code, "3 decisions, return" in out) == (0, True)
+    code, _, err = run("watch", "small", *words, 1, *film)
+    assert (code, "BN batch on minatar/breakout, seed 1, is not in" in err) == (2, True)
+    code, _, err = run("watch", "small", *words, *film)
+    assert (code, "STUDY ARM GAME SEED" in err) == (2, True)
+
     code, out, _ = run("study", "export", "small", "--out", root, "--to", tmp_path / "r.parquet")
     assert code == 0
     assert "2 of 4 declared runs are missing" in out
@@ -110,6 +122,17 @@ def test_clean_deletes_only_what_is_half_done_and_only_when_told(run, tmp_path):
     assert not half.exists()
     assert finished.exists()
     assert "nothing is half-done" in run("study", "clean", "small", "--out", tmp_path)[1]
+
+
+@pytest.mark.parametrize(
+    ("choice", "kept"), [("all", [True, True]), ("last-seed", [False, True]), ("none", [False] * 2)]
+)
+def test_networks_are_kept_by_choice_of_seeds(choice, kept, tmp_path):
+    seeds = Run(name="small", seeds=(0,), keep_networks=choice).network_seeds()
+    options = WorkerOptions(network_seeds=seeds)
+    runs = STUDY.restricted(arms=["C51"]).runs
+    commands = [WorkerCommand.of(each, tmp_path, tmp_path, options) for each in runs]
+    assert [json.loads(each.task_json)["keep_networks"] for each in commands] == kept
 
 
 def test_show_tells_size_sharing_and_time(run):

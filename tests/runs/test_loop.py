@@ -125,6 +125,14 @@ def test_a_finished_run_keeps_its_networks_and_not_its_replay(tmp_path):
     assert RunFolder(tmp_path).networks()[0].keys() == {"online", "target"}
 
 
+def test_networks_that_were_not_kept_are_said_to_be(tmp_path):
+    train(make_spec(total_decisions=60), tmp_path, keep_networks=False)
+    assert RunFolder(tmp_path).finished
+    assert not (tmp_path / "final").exists()
+    with pytest.raises(UsageError, match="not kept"):
+        RunFolder(tmp_path).networks()
+
+
 def test_a_damaged_checkpoint_falls_back_to_the_one_before_and_says_so(tmp_path, stop_at, capsys):
     spec = make_spec()
     train(spec, tmp_path / "whole")

@@ -27,6 +27,8 @@ from bnmodes.runs.loop import Stopped, train
 from bnmodes.runs.sinks import SinkName, require_usable
 from bnmodes.runs.spec import RunSpec
 from bnmodes.runs.watch import watch
+from bnmodes.studies.registry import find_study
+from bnmodes.studies.results import run_path
 
 console = Console(soft_wrap=True, highlight=False, markup=False)
 
@@ -163,9 +165,8 @@ def explain_command(args: list[str]) -> None:
         options = parse(options_type, rest, program, default, f"Explain {described(agent)}")
         spec, as_json = options.run.spec(), options.json
     else:
-        run = parse(ExplainRun, args, "bnmodes explain")
-        run.load_plugins()
-        spec, as_json = RunFolder(run.run).spec(), run.json
+        of_run = parse(ExplainRun, args, "bnmodes explain")
+        spec, as_json = of_run.folder().spec(), of_run.json
     capabilities = spec.settings.capabilities(spec.evaluation.episodes)
     if as_json:
         print(explain_json(spec.settings.protocol, capabilities))
@@ -185,15 +186,43 @@ def explain_command(args: list[str]) -> None:
 
 @dataclass(frozen=True)
 class OfRun:
-    """A run's folder, and the files that it needs."""
+    """A run, finished or stopped, and the files that it needs."""
 
-    run: tyro.conf.Positional[Path]
-    """Folder of a run, finished or stopped."""
+    run: tyro.conf.Positional[tuple[str, ...]]
+    """Folder of a run; or four words that find a run of a study: STUDY ARM GAME SEED."""
+    out: Path = Path("results")
+    """Folder of results, where a run of a study is looked for."""
     plugin: tuple[Path, ...] = ()
     """Files of your own that the run's agent or game is in; results never import them."""
 
-    def load_plugins(self) -> None:
-        load_plugins(self.plugin, [self.run])
+    def folder(self) -> RunFolder:
+        """The run's folder, once the files that it needs are imported."""
+        if len(self.run) == 1:
+            path = Path(self.run[0])
+        elif len(self.run) == 4:
+            path = self._path_in_study()
+        else:
+            raise UsageError(
+                f"{len(self.run)} words do not name a run: give its folder, or STUDY ARM GAME SEED "
+                "(an arm with spaces in quotes)."
+            )
+        load_plugins(self.plugin, [path])
+        return RunFolder(path)
+
+    def _path_in_study(self) -> Path:
+        name, arm, game, seed = self.run
+        (run,) = find_study(name).restricted([arm], [game], [seed]).runs
+        path = run_path(self.out, run)
+        if not path.exists():
+            raise UsageError(
+                f"{run}, is not in {self.out}: `bnmodes study run` makes it; or name another --out."
+            )
+        return path
+
+    @property
+    def study_arm(self) -> str:
+        """The study's own name of its arm, where a study was named."""
+        return self.run[1] if len(self.run) == 4 else ""
 
 
 def load_plugins(paths: tuple[Path, ...], runs: Iterable[Path]) -> None:
@@ -217,14 +246,13 @@ class ExplainRun(OfRun):
 class AuditRun(OfRun):
     """Measure what each forward of a run does, beside what it declares."""
 
-    seed: int = 0
+    game_seed: int = 0
     """Which games give the rows."""
 
 
 def audit_command(args: list[str]) -> None:
     options = parse(AuditRun, args, "bnmodes audit")
-    options.load_plugins()
-    audits, notes = audit_run(RunFolder(options.run), options.seed)
+    audits, notes = audit_run(options.folder(), options.game_seed)
     for note in notes:
         console.print(note)
     table = Table("role", "rows", "declared", "observed", box=None)
@@ -259,15 +287,15 @@ class Watch(OfRun):
     """GIF to write; without it, watch.gif in the run's folder."""
     max_decisions: int = 1_000
     """Longest film (decisions)."""
-    seed: int = 0
+    game_seed: int = 0
     """Which game is played."""
 
 
 def watch_command(args: list[str]) -> None:
     options = parse(Watch, args, "bnmodes watch")
-    options.load_plugins()
-    path = options.to or options.run / "watch.gif"
-    film = watch(RunFolder(options.run), path, options.max_decisions, options.seed)
+    folder = options.folder()
+    path = options.to or folder.path / "watch.gif"
+    film = watch(folder, path, options.max_decisions, options.game_seed, options.study_arm)
     for note in film.notes:
         console.print(note)
     end = "whole game" if film.game_over else "so far"

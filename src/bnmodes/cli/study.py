@@ -148,10 +148,18 @@ class Run(Choice):
     launch: tyro.conf.OmitArgPrefixes[LaunchOptions] = LaunchOptions()
     checkpoint_minutes: float = 0.0
     """Minutes between checkpoints of a run; 0: 5, or 60 where one takes more than 1 GB."""
+    keep_networks: Literal["all", "last-seed", "none"] = "all"
+    """Whose final networks are kept: of all runs, of the study's last seed, or of none. `watch` and
+    `audit` need them; those of the paper's study B take 35 GB."""
     execution: tyro.conf.OmitArgPrefixes[Execution] = PLAIN
     """How the runs are computed; they are the same runs whatever is chosen here."""
     sinks: tuple[SinkName, ...] = ()
     """Where metrics go besides the runs' own files."""
+
+    def network_seeds(self) -> tuple[int, ...] | None:
+        """Seeds whose final networks are kept; None: all."""
+        last_seed = find_study(self.name).seeds[-1]
+        return {"all": None, "last-seed": (last_seed,), "none": ()}[self.keep_networks]
 
 
 def study_run(args: list[str]) -> None:
@@ -165,7 +173,7 @@ def study_run(args: list[str]) -> None:
         console.print(f"note: {warning}")
     # Gigabytes take their time to write, at every checkpoint.
     minutes = options.checkpoint_minutes or (60.0 if transition_bytes(study) > 1e9 else 5.0)
-    workers = WorkerOptions(minutes, options.sinks, options.execution)
+    workers = WorkerOptions(minutes, options.sinks, options.execution, options.network_seeds())
     launcher = options.launch.open(study, options.out, workers)
     with stop.listening():
         schedule = run_study(study, options.out, launcher, stop)

@@ -144,11 +144,13 @@ class RunFolder:
     def finished(self) -> bool:
         return self.done_path.exists()
 
-    def finish(self, networks: dict[str, Any], summary: dict[str, Any]) -> None:
-        """Keep the networks; the replay, which is nearly all of a checkpoint, is not needed now."""
+    def finish(self, networks: dict[str, Any] | None, summary: dict[str, Any]) -> None:
+        """Keep the networks, if given; the replay, which is nearly all of a checkpoint, is not
+        needed now."""
         self.flush_metrics()
-        checkpoint.save(self.path / "final", {"networks": networks})
-        write_json(self.done_path, summary)
+        if networks is not None:
+            checkpoint.save(self.path / "final", {"networks": networks})
+        write_json(self.done_path, summary | {"networks_kept": networks is not None})
         self.discard_checkpoints()
 
     def discard_checkpoints(self) -> None:
@@ -157,9 +159,15 @@ class RunFolder:
     def networks(self) -> tuple[dict[str, Any], list[str]]:
         """At the end, or at the newest checkpoint of an unfinished run; and notes for the user."""
         loaded = checkpoint.load(self.path / "final" if self.finished else self.path)
+        if loaded is None and self.finished:
+            kept = json.loads(self.done_path.read_text()).get("networks_kept", True)
+            reason = "are gone" if kept else "were not kept (`study run --keep-networks`)"
+            raise UsageError(
+                f"the final networks of {self.path} {reason}: to have them, delete that folder and "
+                "run it again, keeping them."
+            )
         if loaded is None:
-            reason = "its networks are gone" if self.finished else "it has no checkpoint yet"
-            raise UsageError(f"{self.path} cannot play: {reason}; train it first.")
+            raise UsageError(f"{self.path} cannot play: it has no checkpoint yet; train it first.")
         tree = loaded.tree if self.finished else loaded.tree["agent"]
         return tree["networks"], loaded.notes
 

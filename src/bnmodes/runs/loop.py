@@ -275,10 +275,12 @@ def train(
     show_progress: bool = True,
     sinks: tuple[SinkName, ...] = (),
     execution: Execution = PLAIN,
+    keep_networks: bool = True,
 ) -> RunFolder:
     """Run `spec` in the folder `out`, or go on with it; does nothing when it is finished.
 
-    Raises `Stopped` after Ctrl-C or SIGTERM, with everything kept.
+    Without `keep_networks` a finished run has its metrics only: it can be neither watched nor
+    audited. Raises `Stopped` after Ctrl-C or SIGTERM, with everything kept.
     """
     spec.validate()
     execution.validate_here()
@@ -291,7 +293,7 @@ def train(
             with Progress(spec, folder.progress_path, visible=show_progress) as progress:
                 try:
                     loop = Loop(spec, folder, progress, sinks, execution)
-                    _train_in(folder, loop, checkpoint_minutes)
+                    _train_in(folder, loop, checkpoint_minutes, keep_networks)
                 except torch.OutOfMemoryError:
                     raise UsageError(
                         f"the memory of {execution.device} is full: let fewer runs share it, or "
@@ -300,7 +302,9 @@ def train(
     return folder
 
 
-def _train_in(folder: RunFolder, loop: Loop, checkpoint_minutes: float) -> None:
+def _train_in(
+    folder: RunFolder, loop: Loop, checkpoint_minutes: float, keep_networks: bool
+) -> None:
     with loop.stop.listening():
         loop.start()
         try:
@@ -311,7 +315,7 @@ def _train_in(folder: RunFolder, loop: Loop, checkpoint_minutes: float) -> None:
                 sink.close()
     seconds = time.monotonic() - started
     folder.finish(
-        networks=loop.agent.state()["networks"],
+        networks=loop.agent.state()["networks"] if keep_networks else None,
         summary={
             "decision": loop.decision,
             "resumes": loop.resumes,

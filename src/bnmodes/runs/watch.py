@@ -1,16 +1,22 @@
 """Play a trained agent and film it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
+from bnmodes.agents.registry import find_agent
+from bnmodes.envs.contract import Picture
 from bnmodes.envs.registry import make_env
 from bnmodes.errors import UsageError
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import build_agent
 from bnmodes.streams import numpy_stream
+
+_FONT_PIXELS = 15
+_LINE_PIXELS = 20
 
 
 @dataclass(frozen=True)
@@ -21,8 +27,11 @@ class Film:
     notes: list[str]
 
 
-def watch(folder: RunFolder, path: Path, max_decisions: int, seed: int) -> Film:
+def watch(folder: RunFolder, path: Path, max_decisions: int, seed: int, arm: str = "") -> Film:
     """One game of the first of the evaluation's environments, as a GIF.
+
+    Below each picture stand the game, the agent with its arm (`arm`, or as the run calls it), and
+    the return so far.
 
     All of them play, because a protocol may ask for batch statistics over their rows.
     """
@@ -40,17 +49,32 @@ def watch(folder: RunFolder, path: Path, max_decisions: int, seed: int) -> Film:
     networks, notes = folder.networks()
     agent.load_networks(networks)
     obs = env.reset()
-    pictures = [env.picture(obs[0])]
+    arm = f"{find_agent(spec.agent).name.upper()}, {arm or spec.arm}"
     game_return, game_over = 0.0, False
-    while len(pictures) <= max_decisions and not game_over:
+    images = [labelled(env.picture(obs[0]), [spec.env, arm, f"return {game_return:g}"])]
+    while len(images) <= max_decisions and not game_over:
         explore = rng.random(env.num_envs) < spec.evaluation.epsilon
         random_actions = rng.integers(env.spec.num_actions, size=env.num_envs)
         step = env.step(np.where(explore, random_actions, agent.greedy(obs)))
         game_return += float(step.reward[0])
         game_over = bool(step.game_over[0])
         obs = step.obs
-        pictures.append(env.picture(step.next_obs[0]))
-    images = [Image.fromarray(picture).quantize(32) for picture in pictures]
+        picture = env.picture(step.next_obs[0])
+        images.append(labelled(picture, [spec.env, arm, f"return {game_return:g}"]))
     milliseconds = 60 if env.spec.frames_per_decision == 4 else 100
     images[0].save(path, save_all=True, append_images=images[1:], duration=milliseconds, loop=0)
-    return Film(len(pictures) - 1, game_return, game_over, notes)
+    return Film(len(images) - 1, game_return, game_over, notes)
+
+
+def labelled(picture: Picture, lines: Sequence[str]) -> Image.Image:
+    """The picture with lines of text below it, wide enough for both."""
+    font = ImageFont.load_default(_FONT_PIXELS)
+    height, width = picture.shape[:2]
+    margin = _LINE_PIXELS // 2
+    wide = max(width, *(2 * margin + int(font.getlength(line)) + 1 for line in lines))
+    image = Image.new("RGB", (wide, height + len(lines) * _LINE_PIXELS + margin), "white")
+    image.paste(Image.fromarray(picture), (0, 0))
+    draw = ImageDraw.Draw(image)
+    for number, line in enumerate(lines):
+        draw.text((margin, height + margin // 2 + number * _LINE_PIXELS), line, "black", font)
+    return image.quantize(32)

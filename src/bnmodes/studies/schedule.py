@@ -41,9 +41,8 @@ def prepare(study: Study, root: Path) -> None:
 
 
 def run_study(study: Study, root: Path, launcher: Launcher, stop: StopRequest) -> Schedule:
-    """Execute what is not finished, the longest first; the same call again goes on."""
-    for run in study.runs:
-        run.spec.validate()
+    """Execute what is not finished of a valid study, the longest first; the same call again goes
+    on."""
     prepare(study, root)
     if notes := outdated_notes(outdated_runs(study, root), root):
         raise UsageError(f"{notes[0]}, or choose another --out.")

@@ -1,7 +1,6 @@
 """A study's progress in a terminal as a live table; elsewhere a line for each run that ends."""
 
 import json
-import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -30,8 +29,8 @@ class Display:
         self.study, self.root, self.schedule = study, root, schedule
         self.console = Console(highlight=False, markup=False)
         self._live = Live(console=self.console, auto_refresh=False)
-        self._started = time.monotonic()
-        self._done_before: dict[StudyRun, float] = {}
+        # By arm: seconds per relative cost, as its runs last said.
+        self._pace: dict[str, float] = {}
 
     def __enter__(self) -> "Display":
         if self.console.is_terminal:
@@ -83,29 +82,26 @@ class Display:
         return Group(Text(f"{self.study.name}: {', '.join(counts)}", style="bold"), table)
 
     def _time_left(self) -> str:
-        """From the cost done since this launcher began; what was done before it does not count."""
+        """What the rows say is left, and the waiting runs at the pace of their arm (or of all arms
+        seen), shared by as many processes as are running; at least as long as the longest row."""
+        rows_left, waiting = [], list(self.schedule.waiting)
         for path, run in self.schedule.running.items():
-            self._done_before.setdefault(run, _share_done(path, run))
-        done = {run: 1.0 for run in (*self.schedule.done, *self.schedule.failed)}
-        done |= {run: _share_done(path, run) for path, run in self.schedule.running.items()}
-        made = sum(
-            run.relative_cost * (share - self._done_before[run])
-            for run, share in done.items()
-            if run in self._done_before
-        )
-        seconds = time.monotonic() - self._started
-        if seconds < 10 or made <= 0:
+            now = progress_of(path)
+            if not now["decisions_per_second"]:
+                waiting.append(run)
+                continue
+            rows_left.append(now["seconds_left"])
+            whole_run = run.spec.total_decisions / now["decisions_per_second"]
+            self._pace[run.arm] = whole_run / run.relative_cost
+        if not rows_left:
             return ""
-        left = sum(run.relative_cost * (1 - done.get(run, 0.0)) for run in self.study.runs)
-        return duration(left * seconds / made)
+        mean_pace = sum(self._pace.values()) / len(self._pace)
+        seconds = sum(run.relative_cost * self._pace.get(run.arm, mean_pace) for run in waiting)
+        return duration(max([*rows_left, (sum(rows_left) + seconds) / len(rows_left)]))
 
 
 def _has_begun(path: Path) -> bool:
     return RunFolder(path).progress_path.exists()
-
-
-def _share_done(path: Path, run: StudyRun) -> float:
-    return progress_of(path)["decision"] / run.spec.total_decisions
 
 
 def progress_of(path: Path) -> dict:

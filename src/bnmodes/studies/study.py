@@ -192,7 +192,7 @@ class Study:
         self,
         arms: Sequence[str] = (),
         games: Sequence[str] = (),
-        seeds: Sequence[int] = (),
+        seeds: Sequence[int | str] = (),
     ) -> "Study":
         """Only these arms, games and seeds; an empty choice keeps all."""
         chosen_arms = _choose("arm", arms, [arm.name for arm in self.arms])

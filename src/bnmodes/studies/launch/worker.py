@@ -52,6 +52,7 @@ def main() -> int:
             show_progress=False,
             sinks=tuple(task["sinks"]),
             execution=Execution(**task["execution"]),
+            keep_networks=task["keep_networks"],
         )
     except FolderInUse:
         return EXIT_IN_USE

@@ -28,6 +28,8 @@ class WorkerOptions:
     """Where metrics go besides the runs' own files."""
     execution: Execution = PLAIN
     """How the runs are computed."""
+    network_seeds: tuple[int, ...] | None = None
+    """Seeds whose final networks are kept; None: all."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class WorkerCommand:
             "checkpoint_minutes": options.checkpoint_minutes,
             "sinks": options.sinks,
             "execution": asdict(options.execution),
+            "keep_networks": options.network_seeds is None or run.seed in options.network_seeds,
         }
         return cls(json.dumps(task), folder.absolute(), log.absolute())
 
