@@ -13,12 +13,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from bnmodes.errors import UsageError
+
+if TYPE_CHECKING:  # at run time in the methods: commands that read options only need no PyTorch
+    import torch
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class Execution:
 
     def validate_here(self) -> None:
         """Refuse what this machine does not have."""
+        import torch
+
         self.validate()
         if self.on_accelerator:
             present, asked = torch.cuda.device_count(), torch.device(self.device).index or 0
@@ -72,29 +74,37 @@ class Execution:
         """
         if not self.compile:
             return function
+        import torch
+
         torch._dynamo.config.trace_autograd_ops = True  # gradients too are part of the graph
         return torch.compile(function, mode="reduce-overhead", fullgraph=True, dynamic=False)
 
-    def to_device(self, tensor: Tensor) -> Tensor:
+    def to_device(self, tensor: "torch.Tensor") -> "torch.Tensor":
         """The tensor on the device, copied from pinned memory without waiting for the copy."""
         if not self.on_accelerator or tensor.device.type != "cpu":
             return tensor
         return tensor.pin_memory().to(self.device, non_blocking=True)
 
-    def keep_in_place(self, tensor: Tensor) -> None:
+    def keep_in_place(self, tensor: "torch.Tensor") -> None:
         """Mark a tensor that a compiled function changes as having a static address.
 
         Otherwise CUDA-graph capture is skipped. Parameters and buffers are marked already.
         """
         if self.compile:
+            import torch
+
             torch._dynamo.mark_static_address(tensor)
 
-    def number(self, value: float) -> Tensor:
+    def number(self, value: float) -> "torch.Tensor":
         """A scalar as a 0-d tensor on the device: a changing Python float would recompile."""
+        import torch
+
         return torch.full((), value, device=self.device)
 
-    def zeros(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    def zeros(self, shape: tuple[int, ...], dtype: "torch.dtype") -> "torch.Tensor":
         """Zeros on the device; raises UsageError where its memory is too small."""
+        import torch
+
         needed = torch.Size(shape).numel() * dtype.itemsize
         free = free_bytes(self.device)
         if needed <= free:
@@ -125,6 +135,8 @@ def keep_freed_memory() -> None:
 
 def free_bytes(device: str) -> int:
     """Free bytes of an accelerator's memory."""
+    import torch
+
     return torch.cuda.mem_get_info(device)[0]
 
 

@@ -8,7 +8,9 @@ from bnmodes.envs.contract import Step, VectorEnv
 from bnmodes.envs.registry import SUITES, canonical_name, env_spec, env_suite, list_envs, make_env
 from bnmodes.errors import UsageError
 
-RESUMABLE = [f"{suite}/{game}" for suite in ("minatar", "probe") for game in SUITES[suite].games]
+RESUMABLE = [
+    f"{suite}/{game}" for suite in ("minatar", "probe") for game in SUITES[suite].list_games()
+]
 RESUMABLE += ["gymnasium/CartPole-v1", "gymnasium/Acrobot-v1"]
 
 

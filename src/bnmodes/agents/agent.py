@@ -6,23 +6,26 @@ An agent is one file: a dataclass of settings, a table of arms, a class that kee
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
-import torch
 from jaxtyping import Int64
-from torch import nn
 
 from bnmodes import protocol
-from bnmodes.diagnostics import RoleForward, Row, Transitions
 from bnmodes.envs.contract import EnvSpec, Observations, Step
+
+if TYPE_CHECKING:  # PyTorch takes seconds, and the names of agents and studies need none of it
+    import torch
+    from torch import nn
+
+    from bnmodes.diagnostics import RoleForward, Row, Transitions
 
 
 @runtime_checkable
 class Agent(Protocol):
     """What the training loop asks of an agent. It knows nothing of files, studies or commands."""
 
-    networks: Mapping[str, nn.Module]
+    networks: "Mapping[str, nn.Module]"
     decisions: int
     """Decisions observed so far in the training environments; `observe` counts them."""
 
@@ -44,7 +47,7 @@ class Agent(Protocol):
     def take_metrics(self) -> dict[str, float]:
         """Means over the updates since the last call, and the current learning rate, ε, …"""
 
-    def diagnose(self, obs: Observations, rng: np.random.Generator) -> Row:
+    def diagnose(self, obs: Observations, rng: np.random.Generator) -> "Row":
         """Measurements of the networks (see `bnmodes.diagnostics`); changes nothing.
 
         `obs` is what is acted on next; rows are drawn with `rng`, never with the agent's streams.
@@ -68,11 +71,11 @@ class DeclaresRoles(Protocol):
     `bnmodes audit` and the agent's own `diagnose` build on it.
     """
 
-    networks: Mapping[str, nn.Module]
+    networks: "Mapping[str, nn.Module]"
 
     def role_forwards(
-        self, transitions: Transitions, rng: torch.Generator
-    ) -> Mapping[protocol.Role, RoleForward]:
+        self, transitions: "Transitions", rng: "torch.Generator"
+    ) -> "Mapping[protocol.Role, RoleForward]":
         """By role of the protocol, the forward that the agent itself runs, on a batch that is made
         of these transitions as the role's real batches are.
 

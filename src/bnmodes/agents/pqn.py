@@ -60,8 +60,7 @@ class PQNSettings(ValueRange, AgentSettings):
     protocol: Protocol = field(default_factory=pqn_protocol)
     """Parameters, batch, statistics and updates of each forward."""
     bootstrap_source: Literal["recompute", "acting-cache"] = "recompute"
-    """Next values by a bootstrap forward for each step, or the acting values kept from the rollout
-    (as released; only the last step, and truncated ones, get a bootstrap forward)."""
+    """Next values by a bootstrap forward for each step, or as acting found them (as released)."""
     norm: NormSettings = NormSettings()
     """The normalisation before every ReLU."""
     torso: TorsoName = "nature"

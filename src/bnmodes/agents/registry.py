@@ -1,22 +1,34 @@
 """Agents by name: those of the package, and those of a user's own file, as FILE.py:NAME."""
 
+import importlib
+from collections import UserDict
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from typing import Any
 
 from bnmodes import plugins
 from bnmodes.agents.agent import Agent, AgentKind, Settings
-from bnmodes.agents.c51 import C51
-from bnmodes.agents.mrq import MRQ
-from bnmodes.agents.pqn import PQN
-from bnmodes.agents.td3 import TD3
-from bnmodes.agents.xqc import XQC
 from bnmodes.changes import with_changes
 from bnmodes.errors import UsageError
 from bnmodes.nearest import did_you_mean
 from bnmodes.protocol import Protocol
 
-AGENTS = {kind.name: kind for kind in (C51, PQN, TD3, XQC, MRQ)}
+
+class _Agents(UserDict[str, AgentKind]):
+    """Each agent's module, and PyTorch with it, is imported when the agent is asked for."""
+
+    def __init__(self, *names: str):
+        super().__init__()
+        self.data = dict.fromkeys(names)
+
+    def __getitem__(self, name: str) -> AgentKind:
+        if self.data[name] is None:
+            module = importlib.import_module(f"bnmodes.agents.{name}")
+            self.data[name] = getattr(module, name.upper())
+        return self.data[name]
+
+
+AGENTS = _Agents("c51", "pqn", "td3", "xqc", "mrq")
 
 CHANGED = "-changed"
 """Ends the label of an arm whose defining settings were changed: it is no longer that arm."""
@@ -32,13 +44,18 @@ def find_agent(name: str) -> AgentKind:
             )
         _require_contracts(kind, name)
         return kind
+    require_known(name)
+    return AGENTS[name]
+
+
+def require_known(name: str) -> None:
+    """Refuse a name that is no agent's of the package."""
     if name not in AGENTS:
         hint = did_you_mean(name, AGENTS)
         raise UsageError(
             f"there is no agent '{name}'{hint}: choose {', '.join(AGENTS)}, or name one of your "
             "own as FILE.py:NAME."
         )
-    return AGENTS[name]
 
 
 def _require_contracts(kind: AgentKind, name: str) -> None:

@@ -30,8 +30,7 @@ class LaunchOptions:
     launcher: Literal["local", "slurm", "ray"] = "local"
     """This machine, a Slurm cluster, or a Ray cluster; those share the folder of results."""
     jobs: int = 0
-    """How many processes here, jobs in Slurm or runs in Ray go on at once; 0: one per core here, as
-    far as memory allows, and in a cluster as many as it gives."""
+    """Runs at once; 0: one per core here as memory allows, in a cluster as many as it gives."""
     partition: str = ""
     """Slurm: partition of the jobs; without it, the site's default."""
     time: str = "1-00:00:00"

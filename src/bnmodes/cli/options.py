@@ -13,23 +13,34 @@ from bnmodes.envs.registry import canonical_name, env_suite
 from bnmodes.protocol import alpha
 from bnmodes.runs.spec import DiagnosticsSettings, EvaluationSettings, RunSpec, make_spec
 
+_DEFAULT_GAME = "minatar/breakout"
+
+# What --help says of a default, where the option's own text says what happens without it.
+WITHOUT_DEFAULT = tyro.conf.arg(metavar="PATH", help_behavior_hint="")
+ALL_BY_DEFAULT = tyro.conf.arg(help_behavior_hint="(default: all)")
+NONE_BY_DEFAULT = tyro.conf.arg(help_behavior_hint="(default: none)")
+
 AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(Generic[AnySettings]):
-    """What to run. The defaults shown are those of the game and the arm that were given."""
+class RunChoice:
+    """What people set most; the defaults shown are those of the game and the arm given."""
 
-    agent: tyro.conf.Suppress[str]
     env: str
-    """Game: minatar/breakout, atari/Pong, gymnasium/CartPole-v1, my_games.py:make_it, …; `bnmodes
-    env list` shows all."""
+    """Game: minatar/breakout, atari/Pong, my_games.py:make_it, …; `bnmodes env list` shows all."""
     arm: str
     """Arm of the agent: sets norm and protocol, and what else tells its arms apart."""
     seed: int
     """The one seed that everything random comes from."""
     total_decisions: int
     """Length of the run (decisions; one is four frames on Atari, one elsewhere)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunDetails(Generic[AnySettings]):
+    """Everything else that a run's result depends on."""
+
     record_every_decisions: int
     """Decisions between two rows of training metrics."""
     evaluation: EvaluationSettings
@@ -39,53 +50,63 @@ class RunOptions(Generic[AnySettings]):
     settings: Annotated[AnySettings, tyro.conf.arg(name="")]
     """The agent."""
 
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Options as they were given, or their defaults: which run."""
+
+    agent: str
+    choice: RunChoice
+    details: RunDetails
+
     def spec(self) -> RunSpec:
+        choice, details = self.choice, self.details
         spec = RunSpec(
             agent=self.agent,
-            env=canonical_name(self.env),
-            arm=arm_label(self.agent, self.arm, env_suite(self.env), self.settings),
-            seed=self.seed,
-            total_decisions=self.total_decisions,
-            record_every_decisions=self.record_every_decisions,
-            evaluation=self.evaluation,
-            diagnostics=self.diagnostics,
-            settings=self.settings,
+            env=canonical_name(choice.env),
+            arm=arm_label(self.agent, choice.arm, env_suite(choice.env), details.settings),
+            seed=choice.seed,
+            total_decisions=choice.total_decisions,
+            record_every_decisions=details.record_every_decisions,
+            evaluation=details.evaluation,
+            diagnostics=details.diagnostics,
+            settings=details.settings,
             agent_revision=find_agent(self.agent).revision,
         )
         spec.validate()
         return spec
 
 
-def run_options_type(agent: str) -> Any:
+def details_type(agent: str) -> Any:
     """The options of an agent's runs, with the type of its settings filled in."""
-    return RunOptions[find_agent(agent).settings]
+    return RunDetails[find_agent(agent).settings]
 
 
 def read_game_and_arm(agent: str, args: list[str]) -> tuple[RunOptions, list[str]]:
     """Game and arm decide all other defaults, so they are read first: the options with these
     defaults, and the words that are left to read."""
-    kind = find_agent(agent)
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    first.add_argument("--env", nargs="?", default="minatar/breakout")
-    first.add_argument("--arm", nargs="?", default=kind.default_arm)
+    first.add_argument("--env", nargs="?", default=_DEFAULT_GAME)
+    first.add_argument("--arm", nargs="?", default="")
     known, rest = first.parse_known_args(args)
-    if known.env is None or known.arm is None:  # an option without its value: the parser says so
-        rest, known.env, known.arm = args, "minatar/breakout", kind.default_arm
-    if plugins.is_reference(known.env):
-        known.env = plugins.name_here(known.env)
-    default = make_spec(agent, known.env, known.arm)
-    options = run_options_type(agent)(
-        agent=agent,
-        env=default.env,
-        arm=known.arm,
-        seed=default.seed,
-        total_decisions=default.total_decisions,
+    env, arm = known.env, known.arm
+    if env is None or arm is None:  # an option without its value: the parser says so
+        rest, env, arm = args, _DEFAULT_GAME, ""
+    if plugins.is_reference(env):
+        env = plugins.name_here(env)
+    env_suite(env)  # refuses an unknown game before the agent, and PyTorch, are imported
+    arm = arm or find_agent(agent).default_arm
+    default = make_spec(agent, env, arm)
+    choice = RunChoice(
+        env=default.env, arm=arm, seed=default.seed, total_decisions=default.total_decisions
+    )
+    details = details_type(agent)(
         record_every_decisions=default.record_every_decisions,
         evaluation=default.evaluation,
         diagnostics=default.diagnostics,
         settings=default.settings,
     )
-    return options, rest
+    return RunOptions(agent=agent, choice=choice, details=details), rest
 
 
 def parse(

@@ -7,59 +7,69 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Generic, TypeVar
 
-import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
 
 from bnmodes import plugins
-from bnmodes.agents.registry import AGENTS, find_agent
-from bnmodes.cli.options import RunOptions, parse, read_game_and_arm, run_options_type
+from bnmodes.agents.registry import AGENTS, find_agent, require_known
+from bnmodes.cli.options import (
+    NONE_BY_DEFAULT,
+    WITHOUT_DEFAULT,
+    RunChoice,
+    RunDetails,
+    RunOptions,
+    details_type,
+    parse,
+    read_game_and_arm,
+)
 from bnmodes.envs.registry import env_spec, env_suite, list_envs
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution, keep_freed_memory
 from bnmodes.nearest import nearest
-from bnmodes.networks.torsos import torso_description
 from bnmodes.protocol import explain, explain_json
-from bnmodes.runs.audit import audit_run
 from bnmodes.runs.folder import RunFolder
-from bnmodes.runs.loop import Stopped, train
 from bnmodes.runs.sinks import SinkName, require_usable
 from bnmodes.runs.spec import RunSpec
-from bnmodes.runs.watch import watch
+from bnmodes.runs.stopping import Stopped
 from bnmodes.studies.registry import find_study
-from bnmodes.studies.results import run_path
 
+# PyTorch takes seconds to import: the commands that need it import what they use.
 console = Console(soft_wrap=True, highlight=False, markup=False)
 
-Run = TypeVar("Run", bound=RunOptions)
+A_RUN = tyro.conf.arg(metavar="RUN | STUDY ARM GAME SEED", help_behavior_hint="(required)")
+SEVERAL_RUNS = tyro.conf.arg(metavar="RUN...", help_behavior_hint="(required)")
+
+Details = TypeVar("Details", bound=RunDetails)
 
 
 @dataclass(frozen=True, kw_only=True)
 class HowToTrain:
-    """Where a run is kept and how it is computed."""
+    """Where a run is kept, and how."""
 
-    out: Path | None = None
+    out: Annotated[Path | None, WITHOUT_DEFAULT] = None
     """Folder of the run; without it, one under runs/ named by game, agent, arm, seed and hash."""
     checkpoint_minutes: float = 5.0
     """Minutes between checkpoints."""
     threads: int = 0
     """Processor threads; 0: one for small networks, all cores for those of Atari's size."""
-    execution: tyro.conf.OmitArgPrefixes[Execution] = PLAIN
-    """How it is computed; a stopped run may go on with another way."""
-    sinks: tuple[SinkName, ...] = ()
+    sinks: Annotated[tuple[SinkName, ...], NONE_BY_DEFAULT] = ()
     """Where metrics go besides the run's own file."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Train(Generic[Run]):
+class Train(Generic[Details]):
     """Train an agent. The same command again goes on with a stopped run."""
 
-    # Both are nested, so that --help begins with the game and the arm.
-    run: Annotated[Run, tyro.conf.arg(name="")]
+    # All are nested, so that --help shows them in this order.
+    choice: Annotated[RunChoice, tyro.conf.arg(name="")]
     """What to run."""
     how: Annotated[HowToTrain, tyro.conf.arg(name="")] = HowToTrain()
     """How to run it."""
+    details: Annotated[Details, tyro.conf.arg(name="")]
+    """What else to run."""
+    execution: tyro.conf.OmitArgPrefixes[Execution] = PLAIN
+    """How it is computed; a stopped run may go on with another way."""
 
 
 def agent_named(args: list[str], command: str) -> tuple[str, list[str]]:
@@ -72,29 +82,33 @@ def agent_named(args: list[str], command: str) -> tuple[str, list[str]]:
     agent, *rest = args
     if plugins.is_reference(agent):
         agent = plugins.name_here(agent)
-    find_agent(agent)
+    else:
+        require_known(agent)
     return agent, rest
 
 
 def described(agent: str) -> str:
-    """The agent in a line, and its arms."""
+    """The agent in a line, and its arms in another: the help's own first lines are not wrapped."""
     kind = find_agent(agent)
-    return f"{kind.summary}. Arms: {', '.join(kind.arms)}."
+    return f"{kind.summary}.\n\nArms: {', '.join(kind.arms)}."
 
 
 def train_command(args: list[str]) -> None:
     agent, args = agent_named(args, "train")
-    options_type = Train[run_options_type(agent)]
     default, rest = read_game_and_arm(agent, args)
-    program, default = f"bnmodes train {agent}", options_type(run=default)
-    options = parse(
-        options_type,
+    import torch
+
+    from bnmodes.runs.loop import train
+
+    given = parse(
+        Train[details_type(agent)],
         rest,
-        program,
-        default,
-        f"Train {described(agent)} The same command again goes on.",
+        f"bnmodes train {agent}",
+        Train[details_type(agent)](choice=default.choice, details=default.details),
+        f"Train {described(agent)}\n\nThe same command again goes on with a stopped run.",
     )
-    spec, options = options.run.spec(), options.how
+    spec = RunOptions(agent=agent, choice=given.choice, details=given.details).spec()
+    options: HowToTrain = given.how
     if options.threads < 0:
         raise UsageError(f"threads is {options.threads}, but must be at least 0.")
     if not options.checkpoint_minutes > 0:
@@ -102,7 +116,7 @@ def train_command(args: list[str]) -> None:
             f"checkpoint_minutes is {options.checkpoint_minutes}, but must be above 0."
         )
     require_usable(options.sinks)
-    options.execution.validate_here()
+    given.execution.validate_here()
     env_spec(spec.env)  # refuses a game that cannot be made
     all_cores = find_agent(agent).suite_defaults(env_suite(spec.env)).all_cores
     torch.set_num_threads(options.threads or (os.cpu_count() if all_cores else 1))
@@ -122,7 +136,7 @@ def train_command(args: list[str]) -> None:
             path,
             checkpoint_minutes=options.checkpoint_minutes,
             sinks=options.sinks,
-            execution=options.execution,
+            execution=given.execution,
         )
     except Stopped as stopped:
         print(
@@ -144,13 +158,23 @@ def folder_name(spec: RunSpec) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explain(Generic[Run]):
-    """Show the protocol of a run: parameters, batch, statistics and updates of each forward."""
+class AsJson:
+    """How to print it."""
 
-    run: Annotated[Run, tyro.conf.arg(name="")]
-    """What to explain."""
     json: bool = False
     """Print JSON for programs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explain(Generic[Details]):
+    """Show the protocol of a run: parameters, batch, statistics and updates of each forward."""
+
+    choice: Annotated[RunChoice, tyro.conf.arg(name="")]
+    """What to explain."""
+    how: Annotated[AsJson, tyro.conf.arg(name="")] = AsJson()
+    """How to print it."""
+    details: Annotated[Details, tyro.conf.arg(name="")]
+    """What else to explain."""
 
 
 def explain_command(args: list[str]) -> None:
@@ -159,11 +183,16 @@ def explain_command(args: list[str]) -> None:
         raise UsageError("say what to explain: `bnmodes explain c51 …` or `bnmodes explain RUN`.")
     if (nearest(args[0], AGENTS) and not Path(args[0]).exists()) or plugins.is_reference(args[0]):
         agent, args = agent_named(args, "explain")
-        options_type = Explain[run_options_type(agent)]
         default, rest = read_game_and_arm(agent, args)
-        program, default = f"bnmodes explain {agent}", options_type(run=default)
-        options = parse(options_type, rest, program, default, f"Explain {described(agent)}")
-        spec, as_json = options.run.spec(), options.json
+        given = parse(
+            Explain[details_type(agent)],
+            rest,
+            f"bnmodes explain {agent}",
+            Explain[details_type(agent)](choice=default.choice, details=default.details),
+            f"Explain {described(agent)}",
+        )
+        spec = RunOptions(agent=agent, choice=given.choice, details=given.details).spec()
+        as_json = given.how.json
     else:
         of_run = parse(ExplainRun, args, "bnmodes explain")
         spec, as_json = of_run.folder().spec(), of_run.json
@@ -176,6 +205,8 @@ def explain_command(args: list[str]) -> None:
     print(explain(spec.settings.protocol, capabilities))
     notes = spec.settings.notes()
     if torso := getattr(spec.settings, "torso", None):
+        from bnmodes.networks.torsos import torso_description
+
         layers = torso_description(torso, env_spec(spec.env).obs_shape)
         notes += [f"Hidden layers that read an observation (torso {torso}): {layers}."]
     if not kind.is_tuned_for(suite):
@@ -188,11 +219,11 @@ def explain_command(args: list[str]) -> None:
 class OfRun:
     """A run, finished or stopped, and the files that it needs."""
 
-    run: tyro.conf.Positional[tuple[str, ...]]
-    """Folder of a run; or four words that find a run of a study: STUDY ARM GAME SEED."""
+    run: Annotated[tyro.conf.Positional[tuple[str, ...]], A_RUN]
+    """Folder of a run; or four words that find one of a study, e.g. quick LN minatar/breakout 0."""
     out: Path = Path("results")
     """Folder of results, where a run of a study is looked for."""
-    plugin: tuple[Path, ...] = ()
+    plugin: Annotated[tuple[Path, ...], NONE_BY_DEFAULT] = ()
     """Files of your own that the run's agent or game is in; results never import them."""
 
     def folder(self) -> RunFolder:
@@ -210,6 +241,8 @@ class OfRun:
         return RunFolder(path)
 
     def _path_in_study(self) -> Path:
+        from bnmodes.studies.results import run_path
+
         name, arm, game, seed = self.run
         (run,) = find_study(name).restricted([arm], [game], [seed]).runs
         path = run_path(self.out, run)
@@ -251,6 +284,8 @@ class AuditRun(OfRun):
 
 
 def audit_command(args: list[str]) -> None:
+    from bnmodes.runs.audit import audit_run
+
     options = parse(AuditRun, args, "bnmodes audit")
     audits, notes = audit_run(options.folder(), options.game_seed)
     for note in notes:
@@ -283,7 +318,7 @@ class EnvList:
 class Watch(OfRun):
     """Play a trained agent for one game and write it as a GIF."""
 
-    to: Path | None = None
+    to: Annotated[Path | None, WITHOUT_DEFAULT] = None
     """GIF to write; without it, watch.gif in the run's folder."""
     max_decisions: int = 1_000
     """Longest film (decisions)."""
@@ -292,6 +327,8 @@ class Watch(OfRun):
 
 
 def watch_command(args: list[str]) -> None:
+    from bnmodes.runs.watch import watch
+
     options = parse(Watch, args, "bnmodes watch")
     folder = options.folder()
     path = options.to or folder.path / "watch.gif"
@@ -306,11 +343,11 @@ def watch_command(args: list[str]) -> None:
 class Plot:
     """Draw the learning curve of runs as a picture."""
 
-    runs: tyro.conf.Positional[tuple[Path, ...]]
+    runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], SEVERAL_RUNS]
     """Folders of runs."""
     to: Path = Path("curve.png")
     """Picture to write; the ending chooses PNG, PDF or SVG."""
-    plugin: tuple[Path, ...] = ()
+    plugin: Annotated[tuple[Path, ...], NONE_BY_DEFAULT] = ()
     """Files of your own that the runs' agents or games are in; results never import them."""
 
 

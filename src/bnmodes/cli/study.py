@@ -1,42 +1,39 @@
 """Commands on studies: list, show, run, status, export, report, clean."""
 
+import math
 import os
 import shlex
 import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
 from bnmodes.cli.launching import LaunchOptions
-from bnmodes.cli.options import parse
+from bnmodes.cli.options import ALL_BY_DEFAULT, NONE_BY_DEFAULT, WITHOUT_DEFAULT, parse
 from bnmodes.cli.scoring import Scoring
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.runs.folder import RunFolder
-from bnmodes.runs.loop import StopRequest
 from bnmodes.runs.progress import duration
 from bnmodes.runs.sinks import SinkName, require_usable
+from bnmodes.runs.stopping import StopRequest
 from bnmodes.studies.estimate import estimate_seconds, memory_bytes, transition_bytes
 from bnmodes.studies.launch.slurm_queue import run_states
 from bnmodes.studies.launch.worker_command import WorkerOptions
 from bnmodes.studies.registry import STUDIES, find_study
-from bnmodes.studies.results import (
-    StudyResults,
-    gather,
-    log_path,
-    outdated_notes,
-    outdated_runs,
-    require_results,
-    run_path,
-)
-from bnmodes.studies.schedule import changed_plugins, run_study
-from bnmodes.studies.status import status_table
 from bnmodes.studies.study import Study
+
+if TYPE_CHECKING:
+    from bnmodes.studies.results import StudyResults
+
+# PyTorch, Matplotlib and Polars take seconds to import: the commands that need them import what
+# they use.
+AN_ARM = tyro.conf.arg(metavar="ARM", help_behavior_hint="")
 
 console = Console(soft_wrap=True, highlight=False, markup=False)
 
@@ -46,14 +43,13 @@ class Choice:
     """A study, or a part of it."""
 
     name: tyro.conf.Positional[str]
-    """Name of the study, as `bnmodes study list` shows them, or a file of your own: FILE.py, or
-    FILE.py:NAME where it holds several."""
-    arms: tuple[str, ...] = ()
-    """Only these arms; without it, all."""
-    games: tuple[str, ...] = ()
-    """Only these games; without it, all."""
-    seeds: tuple[int, ...] = ()
-    """Only these seeds; without it, all."""
+    """Study, as `bnmodes study list` names it, or your own: FILE.py, or FILE.py:NAME of several."""
+    arms: Annotated[tuple[str, ...], ALL_BY_DEFAULT] = ()
+    """Only these arms."""
+    games: Annotated[tuple[str, ...], ALL_BY_DEFAULT] = ()
+    """Only these games."""
+    seeds: Annotated[tuple[int, ...], ALL_BY_DEFAULT] = ()
+    """Only these seeds."""
 
     def report_command(self) -> str:
         """The command that reports just what was chosen here."""
@@ -76,7 +72,8 @@ def study_list(args: list[str]) -> None:
     parse(List, args, "bnmodes study list")
     table = Table("study", "arms", "games", "seeds", "runs", "decisions a run", box=None)
     for study in STUDIES.values():
-        counts = (len(study.arms), len(study.games), len(study.seeds), len(study.runs))
+        sizes = (len(study.arms), len(study.games), len(study.seeds))
+        counts = (*sizes, math.prod(sizes))
         table.add_row(study.name, *map(str, counts), f"{study.total_decisions:,}")
     console.print(table)
 
@@ -141,7 +138,7 @@ def _hashes(study: Study) -> set[str]:
 
 @dataclass(frozen=True)
 class Run(Choice):
-    """Run a study, here or on a cluster. The same command again goes on with what is not done."""
+    """Run a study, here or on a cluster; the same command again goes on with it."""
 
     out: Path = Path("results")
     """Folder of results; studies can share one, and then share the runs they have in common."""
@@ -149,11 +146,10 @@ class Run(Choice):
     checkpoint_minutes: float = 0.0
     """Minutes between checkpoints of a run; 0: 5, or 60 where one takes more than 1 GB."""
     keep_networks: Literal["all", "last-seed", "none"] = "all"
-    """Whose final networks are kept: of all runs, of the study's last seed, or of none. `watch` and
-    `audit` need them; those of the paper's study B take 35 GB."""
+    """Runs whose final networks stay; `watch` and `audit` need them, paper-b's take 35 GB."""
     execution: tyro.conf.OmitArgPrefixes[Execution] = PLAIN
     """How the runs are computed; they are the same runs whatever is chosen here."""
-    sinks: tuple[SinkName, ...] = ()
+    sinks: Annotated[tuple[SinkName, ...], NONE_BY_DEFAULT] = ()
     """Where metrics go besides the runs' own files."""
 
     def network_seeds(self) -> tuple[int, ...] | None:
@@ -164,6 +160,8 @@ class Run(Choice):
 
 def study_run(args: list[str]) -> None:
     options = parse(Run, args, "bnmodes study run")
+    from bnmodes.studies.schedule import run_study
+
     options.launch.validate(options.execution)
     if options.checkpoint_minutes < 0:
         raise UsageError(f"checkpoint-minutes is {options.checkpoint_minutes}: must be 0 or more.")
@@ -206,6 +204,9 @@ class Status(Choice):
 def study_status(args: list[str]) -> None:
     options = parse(Status, args, "bnmodes study status")
     study = options.study()
+    from bnmodes.studies.results import outdated_notes, outdated_runs, require_results
+    from bnmodes.studies.status import status_table
+
     require_results(options.out)
     outdated = outdated_runs(study, options.out)
     console.print(status_table(study, options.out, run_states(options.out), outdated))
@@ -213,8 +214,11 @@ def study_status(args: list[str]) -> None:
         console.print(f"note: {sentence}")
 
 
-def _tell_changes(results: StudyResults) -> None:
+def _tell_changes(results: "StudyResults") -> None:
     """What of the found runs is not as it would be run now."""
+    from bnmodes.studies.results import outdated_notes
+    from bnmodes.studies.schedule import changed_plugins
+
     finished = set(results.study.runs) - set(results.missing)
     outdated = outdated_notes(results.outdated, results.root)
     for sentence in (*changed_plugins(finished, results.root), *outdated):
@@ -232,9 +236,10 @@ class Export(Choice):
 
 
 def study_export(args: list[str]) -> None:
-    from bnmodes.analysis.export import export
-
     options = parse(Export, args, "bnmodes study export")
+    from bnmodes.analysis.export import export
+    from bnmodes.studies.results import gather
+
     results = gather(options.study(), options.out)
     _tell_changes(results)
     rows, runs_path = export(results, options.to)
@@ -250,17 +255,18 @@ def study_export(args: list[str]) -> None:
 
 @dataclass(frozen=True)
 class Power(Choice):
-    """Say how many seeds the next study would need, from the spread between seeds of this one."""
+    """Say how many seeds the next study would need, by the spread of this one's."""
 
     out: Path = Path("results")
     """Folder of results."""
 
 
 def study_power(args: list[str]) -> None:
+    options = parse(Power, args, "bnmodes study power")
     from bnmodes.analysis.power import power_sentence
     from bnmodes.analysis.study_numbers import StudyNumbers
+    from bnmodes.studies.results import gather
 
-    options = parse(Power, args, "bnmodes study power")
     numbers = StudyNumbers(gather(options.study(), options.out), allow_missing=True)
     unknown = f"cannot tell: {options.name} has no reference arm with a spread between two seeds."
     console.print(power_sentence(numbers) or unknown)
@@ -270,11 +276,11 @@ def study_power(args: list[str]) -> None:
 class Report(Scoring, Choice):
     """Write one self-contained page: protocols, completeness, statistics, figures."""
 
-    to: Path | None = None
+    to: Annotated[Path | None, WITHOUT_DEFAULT] = None
     """Page to write; without it, STUDY.html in the folder of results. Figures go beside it."""
-    reference: str | None = None
+    reference: Annotated[str | None, AN_ARM] = None
     """Arm that the others are compared with; without it, the study's own."""
-    against: str | None = None
+    against: Annotated[str | None, AN_ARM] = None
     """Arm that every other one is tested against, besides the contrasts that the study declares."""
     formats: tuple[Literal["png", "pdf", "svg"], ...] = ("png",)
     """File formats of the figures beside the page."""
@@ -292,12 +298,13 @@ class Report(Scoring, Choice):
 
 
 def study_report(args: list[str]) -> None:
-    from bnmodes.analysis.findings import headline, summary  # here: matplotlib takes a second
-    from bnmodes.analysis.report.report import write_report
-    from bnmodes.analysis.report.summary_table import summary_table
-
     options = parse(Report, args, "bnmodes study report")
     study = options.study()
+    from bnmodes.analysis.findings import headline, summary
+    from bnmodes.analysis.report.report import write_report
+    from bnmodes.analysis.report.summary_table import summary_table
+    from bnmodes.studies.results import gather
+
     part = "" if study == find_study(options.name) else "-part"
     page = options.to or options.out / f"{study.name}{part}.html"
     if page.suffix != ".html":
@@ -330,6 +337,8 @@ class Clean(Choice):
 
 def study_clean(args: list[str]) -> None:
     options = parse(Clean, args, "bnmodes study clean")
+    from bnmodes.studies.results import log_path, require_results, run_path
+
     require_results(options.out)
     found = False
     for run in options.study().runs:

@@ -5,18 +5,14 @@ A suite is one record in `SUITES`.
 """
 
 import difflib
-from collections.abc import Callable
+import importlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bnmodes import plugins
-from bnmodes.envs import atari, gymnasium, probe
-from bnmodes.envs.atari import AtariVector
 from bnmodes.envs.contract import EnvSpec, VectorEnv
-from bnmodes.envs.minatar import minatar_vector
-from bnmodes.envs.minatar.minatar_vector import MinAtarVector
-from bnmodes.envs.probe import ProbeVector
 from bnmodes.errors import UsageError
 
 
@@ -33,37 +29,54 @@ class Making(NamedTuple):
 
 @dataclass(frozen=True)
 class Suite:
-    """A family of environments that are made in one way."""
+    """A family of environments that are made in one way. Its module is imported when it is used."""
 
     make: Callable[[str, Making], VectorEnv]
     """From the part of the name after the suite's own."""
-    games: tuple[str, ...] = ()
+    list_games: Callable[[], Iterable[str]] = tuple
     """Those that `bnmodes env list` shows."""
-    variants: tuple[str, ...] = ()
+    list_variants: Callable[[], Iterable[str]] = tuple
     """Further ones, which it does not."""
     find: Callable[[str], str] | None = None
     """Where the games are too many to list: the usual spelling of a game's name, or an error."""
 
 
+def _probe() -> Any:
+    return importlib.import_module("bnmodes.envs.probe")
+
+
+def _minatar() -> Any:
+    return importlib.import_module("bnmodes.envs.minatar.minatar_vector")
+
+
+def _atari() -> Any:
+    return importlib.import_module("bnmodes.envs.atari")
+
+
+def _gymnasium() -> Any:
+    return importlib.import_module("bnmodes.envs.gymnasium")
+
+
 SUITES = {
     "probe": Suite(
-        make=lambda game, of: ProbeVector(game, of.num_envs, of.seed), games=tuple(probe.PROBES)
+        make=lambda game, of: _probe().ProbeVector(game, of.num_envs, of.seed),
+        list_games=lambda: _probe().PROBES,
     ),
     "minatar": Suite(
-        make=lambda game, of: MinAtarVector(game, of.num_envs, of.seed),
-        games=minatar_vector.GAMES,
+        make=lambda game, of: _minatar().MinAtarVector(game, of.num_envs, of.seed),
+        list_games=lambda: _minatar().GAMES,
     ),
     "atari": Suite(
-        make=lambda game, of: AtariVector(game, of.num_envs, of.seed, of.threads),
-        games=tuple(atari.ROM_IDS),
-        variants=tuple(game + atari.STICKY for game in atari.ROM_IDS),
+        make=lambda game, of: _atari().AtariVector(game, of.num_envs, of.seed, of.threads),
+        list_games=lambda: _atari().ROM_IDS,
+        list_variants=lambda: [game + _atari().STICKY for game in _atari().ROM_IDS],
     ),
     "gymnasium": Suite(
-        make=lambda game, of: gymnasium.make_registered(game, of.num_envs, of.seed, of.render),
-        find=gymnasium.find_id,
+        make=lambda game, of: _gymnasium().make_registered(game, of.num_envs, of.seed, of.render),
+        find=lambda game: _gymnasium().find_id(game),
     ),
     "file": Suite(
-        make=lambda game, of: gymnasium.make_from_file(game, of.num_envs, of.seed, of.render),
+        make=lambda game, of: _gymnasium().make_from_file(game, of.num_envs, of.seed, of.render),
     ),
 }
 
@@ -110,10 +123,11 @@ def canonical_name(name: str) -> str:
 
 
 def list_envs() -> list[Listing]:
+    atari = _atari()
     atari_shape = (atari.STACK * atari.FRAME_SHAPE[0], *atari.FRAME_SHAPE[1:])
     listings = []
-    for suite, games in ((name, each.games) for name, each in SUITES.items()):
-        for game in games:
+    for suite, each in SUITES.items():
+        for game in each.list_games():
             spec = None if suite == "atari" else _spec_of(suite, game)
             shape = spec.obs_shape if spec else atari_shape
             actions = spec.num_actions if spec else None
@@ -131,7 +145,7 @@ def _known() -> dict[str, tuple[str, str]]:
     return {
         f"{name}/{game}".lower(): (name, game)
         for name, suite in SUITES.items()
-        for game in (*suite.games, *suite.variants)
+        for game in (*suite.list_games(), *suite.list_variants())
     }
 
 

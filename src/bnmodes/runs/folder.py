@@ -18,7 +18,6 @@ from bnmodes import plugins
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.protocol import as_table
-from bnmodes.runs import checkpoint
 from bnmodes.runs.spec import AnotherVersion, RunSpec, spec_from_json
 
 _PACKAGES = ("bnmodes", "torch", "numpy", "ale-py", "minatar")
@@ -149,6 +148,8 @@ class RunFolder:
         needed now."""
         self.flush_metrics()
         if networks is not None:
+            from bnmodes.runs import checkpoint  # here: PyTorch takes seconds
+
             checkpoint.save(self.path / "final", {"networks": networks})
         write_json(self.done_path, summary | {"networks_kept": networks is not None})
         self.discard_checkpoints()
@@ -158,6 +159,8 @@ class RunFolder:
 
     def networks(self) -> tuple[dict[str, Any], list[str]]:
         """At the end, or at the newest checkpoint of an unfinished run; and notes for the user."""
+        from bnmodes.runs import checkpoint
+
         loaded = checkpoint.load(self.path / "final" if self.finished else self.path)
         if loaded is None and self.finished:
             kept = json.loads(self.done_path.read_text()).get("networks_kept", True)

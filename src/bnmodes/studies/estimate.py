@@ -4,8 +4,6 @@ import os
 import time
 from collections.abc import Callable
 
-import torch
-
 from bnmodes.agents.registry import find_agent
 from bnmodes.envs.registry import env_suite, make_env
 from bnmodes.runs.spec import RunSpec
@@ -22,6 +20,8 @@ def estimate_seconds(study: Study) -> float:
 
     Evaluations are left out: how long a game lasts is known only when it is played.
     """
+    import torch  # here: `study list` needs none of it
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from bnmodes.envs.atari import STICKY
 from bnmodes.runs.spec import EvaluationSettings
 from bnmodes.studies.study import Arm, Contrast, Study
 
@@ -196,7 +195,7 @@ F = Study(
         Arm("MR.Q", "ln", "mrq"),
         Arm("TD3", "none", "td3"),
     ),
-    games=tuple(game + STICKY for game in ATARI_26),
+    games=tuple(f"{game}-sticky" for game in ATARI_26),
     seeds=(0, 1, 2, 3, 4),
     total_decisions=1_250_000,
     record_every_decisions=10_000,

@@ -9,7 +9,7 @@ from pathlib import Path
 from bnmodes import plugins
 from bnmodes.errors import UsageError
 from bnmodes.runs.folder import RunFolder
-from bnmodes.runs.loop import StopRequest
+from bnmodes.runs.stopping import StopRequest
 from bnmodes.studies.launch.launcher import Launcher
 from bnmodes.studies.results import log_path, outdated_notes, outdated_runs, run_path
 from bnmodes.studies.status import Display
