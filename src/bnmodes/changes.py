@@ -3,7 +3,17 @@
 import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from bnmodes.errors import UsageError
 from bnmodes.nearest import nearest
@@ -38,7 +48,7 @@ def with_changes(record: Record, changes: Mapping[str, Any], prefix: str = "") -
                 f"{prefix}{name} itself."
             )
         own[name] = with_changes(value, inner, f"{prefix}{name}.")
-    return replace(record, **own)
+    return cast(Record, replace(cast(Any, record), **own))
 
 
 def _unknown(record: Any, name: str, prefix: str) -> str:

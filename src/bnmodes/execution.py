@@ -41,9 +41,11 @@ class Execution:
 
     def validate_here(self) -> None:
         """Refuse what this machine does not have."""
+        self.validate()
+        if not self.on_accelerator and not self.compile:
+            return
         import torch
 
-        self.validate()
         if self.on_accelerator:
             present, asked = torch.cuda.device_count(), torch.device(self.device).index or 0
             if asked >= present:

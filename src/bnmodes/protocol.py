@@ -6,9 +6,8 @@ passes of an agent, one per role. Weights are α, PyTorch's update weight: new =
 """
 
 import json
-import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
 from bnmodes.errors import UsageError
@@ -34,7 +33,8 @@ Role = Literal[
 
 def alpha(text: str | float) -> float:
     """An update weight from a number, or from Flax's convention: `flax:0.99` is 0.01."""
-    flax, number = re.fullmatch(r"(flax:)?(.*)", str(text).strip()).groups()
+    written = str(text).strip()
+    flax, number = written.startswith("flax:"), written.removeprefix("flax:")
     try:
         # Rounded, because 1 - 0.99 is not the float 0.01.
         weight = round(1 - float(number), 12) if flax else float(number)
@@ -138,8 +138,15 @@ class Protocol:
     """A forward before the first bootstrap that only sets running statistics."""
 
     def roles(self) -> dict[Role, Forward]:
-        declared = {f.name: getattr(self, f.name) for f in fields(self)}
+        declared = {role: getattr(self, role) for role in get_args(Role)}
         return {role: forward for role, forward in declared.items() if forward is not None}
+
+    def forward(self, role: Role) -> Forward:
+        """Of a role that the agent has."""
+        declared = getattr(self, role)
+        if declared is None:
+            raise ValueError(f"this protocol has no role '{role}'")
+        return declared
 
     def validate(self, offered: AgentCapabilities) -> None:
         """Refuse what cannot mean anything for an agent, with a sentence that says what to do."""
@@ -163,10 +170,9 @@ class Protocol:
         if role not in offered.rows:
             raise UsageError(f"this agent has no role '{role}': leave it out.")
         if forward.population not in offered.rows[role]:
-            offered = ", ".join(offered.rows[role])
             raise UsageError(
                 f"{role} cannot be given the population '{forward.population}': "
-                f"this agent offers {offered}."
+                f"this agent offers {', '.join(offered.rows[role])}."
             )
         if forward.params == "target" and not offered.has_target:
             raise UsageError(f"{role} asks for target params, but this agent has none: use online.")

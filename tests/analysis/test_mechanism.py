@@ -13,6 +13,7 @@ from bnmodes.analysis.arms import reading_roles
 from bnmodes.analysis.figures.mismatch import draw_mismatch
 from bnmodes.analysis.figures.representation import draw_representation
 from bnmodes.analysis.findings import summary
+from bnmodes.analysis.statistics import Band
 from bnmodes.analysis.study_numbers import StudyNumbers
 from bnmodes.studies import paper
 from bnmodes.studies.quick import QUICK, QUICK_ACTOR_CRITICS
@@ -192,3 +193,16 @@ def test_rank_correlation_is_that_of_mean_ranks(pairs):
         assert np.isnan(found)
     else:
         assert found == pytest.approx(np.corrcoef(ranks(a), ranks(b))[0, 1])
+
+
+def test_the_interval_of_a_share_stays_between_0_and_1():
+    values = np.array([[[0.0], [0.9], [1.0]]])
+
+    def wide(values, statistic):
+        point = statistic(np.moveaxis(values, -1, 0))
+        return Band(point, point - 2, point + 2)
+
+    share = mechanism.Measured((1,), values, wide, is_share=True).mean
+    assert (share.low, share.high) == (0.0, 1.0)
+    shift = mechanism.Measured((1,), values, wide).mean
+    assert shift.low < 0

@@ -14,8 +14,12 @@ HELP = [name.split() for name in COMMANDS] + [
 ]
 
 
+def uncoloured(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
 def test_what_people_set_most_comes_first(run):
-    out = run("train", "c51", "--help")[1]
+    out = uncoloured(run("train", "c51", "--help")[1])
     options = re.findall(r"^│ (--[\w.-]+)", out, re.MULTILINE)
     assert options[:5] == ["--env", "--arm", "--seed", "--total-decisions", "--out"]
 
@@ -23,7 +27,7 @@ def test_what_people_set_most_comes_first(run):
 @pytest.mark.parametrize("command", HELP)
 def test_help_wraps_at_words_and_fits_a_terminal(run, command):
     """Each line fits, and no help text has a line of its source's own ending early in it."""
-    lines = run(*command.split(), "--help")[1].splitlines()
+    lines = uncoloured(run(*command.split(), "--help")[1]).splitlines()
     assert lines
     for line in lines:
         assert len(line) <= 100 or line.startswith("usage:"), line

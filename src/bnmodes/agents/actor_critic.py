@@ -48,7 +48,7 @@ from bnmodes.learning.relaxed_actions import (
 )
 from bnmodes.networks.actor_critic import Critic, DenseNetwork, Policy, StateAction
 from bnmodes.norm.layers import ModedModule
-from bnmodes.protocol import BATCH, Forward, Mode, Params, Protocol, Role
+from bnmodes.protocol import BATCH, Mode, Params, Protocol, Role
 from bnmodes.streams import torch_stream
 
 
@@ -74,7 +74,8 @@ def critic_as(
 
 def joined(current: StateAction, next_pair: StateAction) -> StateAction:
     """[s; s′] × [a; a′], as one batch."""
-    return tuple(torch.cat(parts) for parts in zip(current, next_pair, strict=True))
+    (obs, action), (next_obs, next_action) = current, next_pair
+    return torch.cat((obs, next_obs)), torch.cat((action, next_action))
 
 
 @torch.no_grad()
@@ -106,6 +107,8 @@ class ActorCritic(ReplayAgent):
     device.
     """
 
+    settings: ActorCriticSettings
+
     def __init__(
         self,
         settings: ActorCriticSettings,
@@ -117,7 +120,7 @@ class ActorCritic(ReplayAgent):
         optimizers: dict[str, Optimizer],
         execution: Execution,
     ):
-        networks = {f"{params}_critic": critic for params, critic in critics.items()}
+        networks: dict[str, ModedModule] = {f"{p}_critic": critics[p] for p in critics}
         networks |= {f"{params}_actor": actor for params, actor in actors.items()}
         super().__init__(
             settings,
@@ -131,7 +134,7 @@ class ActorCritic(ReplayAgent):
         )
         self.critics, self.actors = critics, actors
         self.encoders = {params: critic.encoder for params, critic in critics.items()}
-        self.heads = {params: critic.heads for params, critic in critics.items()}
+        self.heads: dict[Params, Any] = {params: critic.heads for params, critic in critics.items()}
         self.policies = {p: Policy(self.encoders[p], actor) for p, actor in actors.items()}
         self.critic_update = execution.compiled(self._critic_update)
         self.policy_update = execution.compiled(self._policy_update)
@@ -167,7 +170,7 @@ class ActorCritic(ReplayAgent):
         whatever else the subclass needs."""
         raise NotImplementedError
 
-    def _policy_update(self, obs: Tensor, gumbel: Tensor, *rates: float | Tensor) -> None:
+    def _policy_update(self, *obs_and_noise: Any) -> None:
         """One step of the policy; the critics only judge its actions."""
         raise NotImplementedError
 
@@ -235,16 +238,17 @@ class ActorCritic(ReplayAgent):
         obs, action, next_obs = transitions
         protocol, shape = self.settings.protocol, (len(obs), self.num_actions)
 
-        def unwritten(forward: Forward, networks: dict[Params, ModedModule], x: Tensor) -> Tensor:
+        def unwritten(role: Role, networks: Mapping[Any, ModedModule], x: Tensor) -> Tensor:
+            forward = protocol.forward(role)
             network = networks[forward.params]
             return (deepcopy(network) if forward.writes else network)(x, forward)
 
-        next_features = unwritten(protocol.bootstrap_actor, self.encoders, next_obs)
-        next_logits = unwritten(protocol.bootstrap_actor, self.actors, next_features)
+        next_features = unwritten("bootstrap_actor", self.encoders, next_obs)
+        next_logits = unwritten("bootstrap_actor", self.actors, next_features)
         noise = [draw(shape, rng).to(obs.device) for draw in (gumbel_noise, gaussian_noise)]
         next_action = self._noisy_one_hot(next_logits, *noise)
-        features = unwritten(protocol.improve_critic, self.encoders, obs)
-        logits = unwritten(protocol.improve, self.actors, features)
+        features = unwritten("improve_critic", self.encoders, obs)
+        logits = unwritten("improve", self.actors, features)
         relaxed = self._relaxed(logits, gumbel_noise(shape, rng).to(obs.device))
         current = (obs, one_hot(action, self.num_actions))
         return UpdateInputs(current, (next_obs, next_action), features, relaxed)
@@ -281,12 +285,13 @@ class ActorCritic(ReplayAgent):
                 readout=ActionLogits(),
             )
 
+        improving = protocol.forward("improve")
         improve = RoleForward(
-            mode=protocol.improve,
+            mode=improving,
             run=partial(forward_as, "improve", protocol, self.actors),
             inputs=inputs.features,
-            networks=(f"{protocol.improve.params}_actor",),
-            network=self.actors[protocol.improve.params],
+            networks=(f"{improving.params}_actor",),
+            network=self.actors[improving.params],
             readout=ActionLogits(),
         )
         judging = critic("improve_critic", (obs, inputs.relaxed))
@@ -309,11 +314,12 @@ class ActorCritic(ReplayAgent):
         if not all(optimizer.has_stepped for optimizer in optimizers):
             return {}
         critic, size = self.critics["online"], self.settings.batch_size
-        minibatches = math.ceil(samples_needed(critic.heads.twins[0].head) / size)
+        minibatches = math.ceil(samples_needed(self.heads["online"].twins[0].head) / size)
         drawn = self.transitions(minibatches * size, rng)
         noise = torch.Generator().manual_seed(int(rng.integers(2**63 - 1)))
         batches = [self._update_inputs(part, noise) for part in drawn.split(size)]
         forwards = [self._forwards_of(inputs) for inputs in batches]
+        roles: dict[Role, list[RoleForward]]
         roles = {role: [f[role] for f in forwards] for role in forwards[0] if role != "evaluate"}
         acting = newest_acting_batches(self.replay, minibatches, size, rng)
         roles["act"] = [forwards[0]["act"].on(obs) for obs in acting]
@@ -322,7 +328,8 @@ class ActorCritic(ReplayAgent):
             together = replace(forwards[0]["predict"], mode=BATCH, kept=slice(None))
             pairs = [joined(inputs.current, inputs.next_pair) for inputs in batches]
             row |= halves_mismatch(passes([together.on(pair) for pair in pairs]), rng)
-        judge, features = protocol.improve_critic, [inputs.features for inputs in batches]
+        judge = protocol.forward("improve_critic")
+        features = [inputs.features for inputs in batches]
         row["improve_critic/max_q"] = mean_best_q(
             self.heads[judge.params],
             Mode(statistics=judge.statistics),

@@ -13,6 +13,7 @@ from jaxtyping import Int64
 
 from bnmodes import protocol
 from bnmodes.envs.contract import EnvSpec, Observations, Step
+from bnmodes.protocol import AgentCapabilities
 
 if TYPE_CHECKING:  # PyTorch takes seconds, and the names of agents and studies need none of it
     import torch
@@ -105,7 +106,7 @@ class Settings(Protocol):
     def updates_per_decision(self) -> float:
         """Optimizer steps for each decision (UTD)."""
 
-    def capabilities(self, evaluation_rows: int) -> protocol.AgentCapabilities:
+    def capabilities(self, evaluation_rows: int) -> AgentCapabilities:
         """The batch of each role, and which networks there are."""
 
     def memory_bytes(self, env: EnvSpec) -> int:
@@ -155,8 +156,8 @@ class AgentKind:
     arms: Mapping[str, Mapping[str, Any]]
     """By the arm's name, the fields of the settings that make it this arm."""
     default_arm: str
-    build: Callable[..., Agent]
-    """(settings, env spec, seed, total decisions, execution) → a new agent."""
+    build: Callable[..., Any]
+    """(settings, env spec, seed, total decisions, execution) → a new `Agent`."""
     suites: Mapping[str, SuiteDefaults] = field(default_factory=dict)
     """Defaults by suite of games; the key `untuned` serves all others."""
     revision: int = 1

@@ -32,9 +32,17 @@ from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.learning.projection import Projection, ProjectionSettings
 from bnmodes.learning.targets import categorical_projection, cross_entropy
-from bnmodes.networks.norms import NormSettings
+from bnmodes.networks.norms import NormKind, NormSettings
 from bnmodes.networks.torsos import TorsoName
-from bnmodes.protocol import BATCH, RUNNING, AgentCapabilities, Forward, Mode, Protocol
+from bnmodes.protocol import (
+    BATCH,
+    RUNNING,
+    AgentCapabilities,
+    Forward,
+    Mode,
+    Population,
+    Protocol,
+)
 from bnmodes.replay.ring import Batch
 
 CALIBRATION_ROWS = 1_024
@@ -72,8 +80,8 @@ class C51Settings(ValueRange, QLearningSettings):
         offered = super().capabilities(evaluation_rows)
         if not self.calibrate_target:
             return offered
-        calibrate = {"calibrate": {"replay-next-obs": CALIBRATION_ROWS}}
-        return replace(offered, rows=offered.rows | calibrate)
+        calibrate: dict[Population, int] = {"replay-next-obs": CALIBRATION_ROWS}
+        return replace(offered, rows={**offered.rows, "calibrate": calibrate})
 
     def notes(self) -> list[str]:
         once = ["The calibrate forward runs once, before the first bootstrap."]
@@ -85,7 +93,9 @@ class C51Settings(ValueRange, QLearningSettings):
         super().validate(evaluation_rows)
 
 
-def _arm(norm: str, protocol: Protocol | None = None, projected: bool = False) -> dict[str, Any]:
+def _arm(
+    norm: NormKind, protocol: Protocol | None = None, projected: bool = False
+) -> dict[str, Any]:
     """The settings that make an arm; with a projection the learning rate falls linearly."""
     return {
         "norm": NormSettings(kind=norm),
@@ -109,6 +119,8 @@ ARMS = {
 
 
 class C51Agent(QLearner):
+    settings: C51Settings
+
     def __init__(
         self,
         settings: C51Settings,
@@ -121,8 +133,11 @@ class C51Agent(QLearner):
         super().__init__(settings, env, seed, total_decisions, execution, head_shape=head_shape)
         atoms = torch.linspace(settings.v_min, settings.v_max, settings.atoms)
         self.support = atoms.to(execution.device)
-        self.finish_update = Projection(settings.projection, self.networks["online"])
+        self.project = Projection(settings.projection, self.networks["online"])
         self.networks["target"].load_state_dict(self.networks["online"].state_dict())
+
+    def finish_update(self) -> None:
+        self.project()
 
     def q_values(self, logits: Tensor) -> Tensor:
         return logits.softmax(-1) @ self.support

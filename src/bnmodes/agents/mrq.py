@@ -12,6 +12,7 @@ updates send no gradient into it. One of them:
     the policy follows both critics, with a small penalty on its logits
 """
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,6 +31,7 @@ from bnmodes.agents.shared import Means, forward_as
 from bnmodes.agents.suites import MRQ_SUITES
 from bnmodes.bounds import Count, NotNegative, Positive, Whole
 from bnmodes.diagnostics import RoleForward, Transitions
+from bnmodes.diagnostics.role_forward import Inputs
 from bnmodes.envs.contract import EnvSpec, Step
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.learning.optimizer import Optimizer
@@ -39,7 +41,7 @@ from bnmodes.learning.targets import TwoHot, cross_entropy, n_step_return
 from bnmodes.networks.layers import initialise
 from bnmodes.networks.mrq import Prediction, mrq_networks
 from bnmodes.networks.torsos import TorsoName
-from bnmodes.protocol import AgentCapabilities, Forward, Mode, Protocol, Role
+from bnmodes.protocol import AgentCapabilities, Forward, Mode, Population, Protocol, Role
 from bnmodes.replay.priorities import Priorities
 from bnmodes.replay.ring import Index
 from bnmodes.replay.sequences import Sequences, gather_sequences, shifted
@@ -92,7 +94,8 @@ class MRQSettings(ActorCriticSettings):
 
     def for_timing(self) -> "MRQSettings":
         """With one encoder update at each update, instead of all of them at once."""
-        return replace(super().for_timing(), target_period_updates=1)
+        timed: Any = super().for_timing()
+        return replace(timed, target_period_updates=1)
 
     def notes(self) -> list[str]:
         period = self.target_period_updates
@@ -106,11 +109,11 @@ class MRQSettings(ActorCriticSettings):
 
     def capabilities(self, evaluation_rows: int) -> AgentCapabilities:
         offered = super().capabilities(evaluation_rows)
-        model = {
+        model: dict[Role, Mapping[Population, int]] = {
             "model": {"replay-obs": self.batch_size},
             "model_target": {"replay-next-obs": self.batch_size * self.unroll_steps},
         }
-        return replace(offered, rows=offered.rows | model)
+        return replace(offered, rows={**offered.rows, **model})
 
 
 def mrq_protocol() -> Protocol:
@@ -124,6 +127,8 @@ def mrq_protocol() -> Protocol:
 
 
 class MRQAgent(ActorCritic):
+    settings: MRQSettings
+
     def __init__(
         self,
         settings: MRQSettings,
@@ -151,7 +156,8 @@ class MRQAgent(ActorCritic):
             parameters, decay = nn.ModuleList(parts).parameters(), settings.weight_decay
             return Optimizer("adamw", parameters, rate, execution, weight_decay=decay)
 
-        modelling = (critic.encoder, critic.heads.embedding, self.model)
+        heads: Any = critic.heads
+        modelling = (critic.encoder, heads.embedding, self.model)
         super().__init__(
             settings,
             env,
@@ -161,7 +167,7 @@ class MRQAgent(ActorCritic):
             actors={"online": actor, "target": deepcopy(actor).requires_grad_(False)},
             optimizers={
                 "encoder": optimizer(settings.encoder_learning_rate, *modelling),
-                "value": optimizer(settings.value_learning_rate, critic.heads.twins),
+                "value": optimizer(settings.value_learning_rate, heads.twins),
                 "actor": optimizer(settings.policy_learning_rate, actor),
             },
             execution=execution,
@@ -230,8 +236,8 @@ class MRQAgent(ActorCritic):
         settings, steps = self.settings, range(self.settings.unroll_steps)
         with torch.no_grad():
             next_obs = torch.cat([sequences.observation(step + 1) for step in steps])
-            next_states = forward_as("model_target", settings.protocol, self.encoders, next_obs)
-            next_states = next_states.chunk(len(steps))
+            encoded = forward_as("model_target", settings.protocol, self.encoders, next_obs)
+            next_states = encoded.chunk(len(steps))
             rewards = self.reward_bins.encode(sequences.reward)  # [B, steps, bins]
         state = forward_as("model", settings.protocol, self.encoders, sequences.observation(0))
         losses = []
@@ -246,7 +252,7 @@ class MRQAgent(ActorCritic):
                 + terminal_weight * (predicted.terminated - terminated).square()
             )
             losses.append((each * sequences.exists[:, step]).mean())
-        loss = sum(losses)
+        loss: Any = sum(losses)
         self.optimizers["encoder"].descend(loss, settings.encoder_learning_rate)
         return loss.detach()[None]
 
@@ -254,7 +260,7 @@ class MRQAgent(ActorCritic):
         protocol = self.settings.protocol
         return self.model(forward_as("model", protocol, self.embeddings, (state, action)))
 
-    def _unrolled(self, pair: tuple[Tensor, Tensor]) -> Float[Tensor, "B outputs"]:
+    def _unrolled(self, pair: Inputs) -> Float[Tensor, "B outputs"]:
         """The model's last prediction from (obs, action), the action repeated over the horizon."""
         state = forward_as("model", self.settings.protocol, self.encoders, pair[0])
         for _ in range(self.settings.unroll_steps):
@@ -265,14 +271,15 @@ class MRQAgent(ActorCritic):
         self, transitions: Transitions, rng: torch.Generator
     ) -> dict[Role, RoleForward]:
         protocol = self.settings.protocol
-        model, target = protocol.model, protocol.model_target
+        model, target = protocol.forward("model"), protocol.forward("model_target")
         pair = (transitions.obs, one_hot(transitions.action, self.num_actions))
         encode = partial(forward_as, "model_target", protocol, self.encoders)
         names = (f"{model.params}_critic", "model"), (f"{target.params}_critic",)
-        return super().role_forwards(transitions, rng) | {
+        own: dict[Role, RoleForward] = {
             "model": RoleForward(model, self._unrolled, pair, names[0]),
             "model_target": RoleForward(target, encode, transitions.next_obs, names[1]),
         }
+        return super().role_forwards(transitions, rng) | own
 
     def _learn_values(self, sequences: Sequences) -> Tensor:
         """One update of the critics; returns the larger |δ| of the two for each sample."""

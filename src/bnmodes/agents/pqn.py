@@ -31,7 +31,7 @@ from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.learning.optimizer import Optimizer
 from bnmodes.learning.targets import HLGauss, cross_entropy, q_lambda
-from bnmodes.networks.norms import NormSettings
+from bnmodes.networks.norms import NormKind, NormSettings
 from bnmodes.networks.torsos import TorsoName
 from bnmodes.protocol import BATCH, RUNNING, AgentCapabilities, Forward, Mode, Protocol
 from bnmodes.replay.rollout import Rollout
@@ -161,7 +161,9 @@ class PQNSettings(ValueRange, AgentSettings):
         super().validate(evaluation_rows)
 
 
-def _arm(norm: str, act: Mode = NO_BATCHNORM, bootstrap: Mode = NO_BATCHNORM) -> dict[str, Any]:
+def _arm(
+    norm: NormKind, act: Mode = NO_BATCHNORM, bootstrap: Mode = NO_BATCHNORM
+) -> dict[str, Any]:
     """The settings that make an arm. BatchNorm's predict always uses its batch, and as in the
     authors' code the running variance is the biased one."""
     predict = Mode(statistics="batch", update=0.01) if norm == "bn" else NO_BATCHNORM
@@ -184,6 +186,8 @@ ARMS = {
 
 
 class PQNAgent(ValueAgent):
+    settings: PQNSettings
+
     def __init__(
         self,
         settings: PQNSettings,
@@ -196,11 +200,12 @@ class PQNAgent(ValueAgent):
         self.num_actions = env.num_actions
         self.total_updates = max(1, total_decisions // (settings.num_envs * settings.rollout_steps))
         self.decisions = self.updates = 0
-        self.histogram, head = None, (env.num_actions,)
+        self.histogram: HLGauss | None = None
+        head: tuple[int, ...] = (env.num_actions,)
         if settings.head == "hl-gauss":
             self.histogram = HLGauss(settings.bins, settings.v_min, settings.v_max)
             head = (env.num_actions, settings.bins)
-        network = value_network(settings, env, head, seed, execution)
+        network = value_network(settings.torso, settings.norm, env, head, seed, execution)
         self.networks = {"online": network}
         self.optimizer = Optimizer("radam", network.parameters(), settings.learning_rate, execution)
         self.action_stream = numpy_stream(seed, "exploration")
@@ -216,10 +221,10 @@ class PQNAgent(ValueAgent):
         self.rollout.cut_here()
 
     def act(self, obs: np.ndarray) -> np.ndarray:
-        envs, obs = self.settings.num_envs, self._to_device(obs)
+        envs, rows = self.settings.num_envs, self._to_device(obs)
         with torch.no_grad():
-            values, greedy = self.q_values(self.forward("act", obs)).max(-1)
-        self.rollout.add_acting(obs[:envs], values[:envs])
+            values, greedy = self.q_values(self.forward("act", rows)).max(-1)
+        self.rollout.add_acting(rows[:envs], values[:envs])
         actions = greedy.cpu().numpy().copy()
         explore = np.flatnonzero(self.action_stream.random(envs) < self.epsilon)
         actions[explore] = self.action_stream.integers(self.num_actions, size=envs)[explore]
@@ -281,6 +286,7 @@ class PQNAgent(ValueAgent):
         loss, predicted_q = self._loss(obs, action, target)
         rate, clip = self.settings.learning_rate, self.settings.gradient_clip
         norm = self.optimizer.descend(loss, rate, clip)
+        assert norm is not None  # it was clipped
         return torch.stack((loss.detach(), predicted_q, target.mean(), norm))
 
     def _loss(self, obs: Tensor, action: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:

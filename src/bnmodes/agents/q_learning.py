@@ -19,6 +19,7 @@ from bnmodes.execution import PLAIN, Execution
 from bnmodes.learning.optimizer import Optimizer
 from bnmodes.networks.norms import NormSettings
 from bnmodes.networks.torsos import TorsoName
+from bnmodes.networks.value import QNetwork
 from bnmodes.protocol import BATCH, AgentCapabilities, Forward, Mode, Protocol
 from bnmodes.replay.ring import Batch
 
@@ -97,6 +98,9 @@ class QLearner(ValueAgent, ReplayAgent):
     `finish_update`, which runs after each optimizer step.
     """
 
+    settings: QLearningSettings
+    networks: dict[str, QNetwork]
+
     def __init__(
         self,
         settings: QLearningSettings,
@@ -107,7 +111,7 @@ class QLearner(ValueAgent, ReplayAgent):
         *,
         head_shape: tuple[int, ...],
     ):
-        online = value_network(settings, env, head_shape, seed, execution)
+        online = value_network(settings.torso, settings.norm, env, head_shape, seed, execution)
         optimizer = Optimizer(
             "adam",
             online.parameters(),

@@ -14,7 +14,7 @@ from bnmodes.nearest import did_you_mean
 from bnmodes.protocol import Protocol
 
 
-class _Agents(UserDict[str, AgentKind]):
+class _Agents(UserDict[str, Any]):
     """Each agent's module, and PyTorch with it, is imported when the agent is asked for."""
 
     def __init__(self, *names: str):
@@ -68,7 +68,7 @@ def _require_contracts(kind: AgentKind, name: str) -> None:
         ) from None
     if not is_dataclass(kind.settings):
         raise UsageError(f"{name}: its settings are no dataclass: write @dataclass(frozen=True).")
-    contracts = {Agent: kind.build, Settings: kind.settings}
+    contracts: dict[type, Any] = {Agent: kind.build, Settings: kind.settings}
     for contract, offered in contracts.items():
         wanted = [each for each in vars(contract) if not each.startswith("_")]
         missing = [

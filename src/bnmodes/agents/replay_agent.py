@@ -1,6 +1,7 @@
 """What agents with a replay share: its filling, the schedule of updates, counters and state."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ class ReplayAgent:
     """A subclass gives `networks`, `optimizers` and the names of its metrics, and writes
     `update_on(batch)` and the acting."""
 
+    settings: ReplaySettings
+    networks: dict[str, Any]
+
     def __init__(
         self,
         settings: ReplaySettings,
@@ -27,7 +31,7 @@ class ReplayAgent:
         total_decisions: int,
         execution: Execution,
         *,
-        networks: dict[str, ModedModule],
+        networks: Mapping[str, ModedModule],
         optimizers: dict[str, Optimizer],
         metrics: tuple[str, ...],
     ):
@@ -38,7 +42,7 @@ class ReplayAgent:
         self.total_decisions = total_decisions
         self.decisions = 0
         self.updates = 0
-        self.networks, self.optimizers = networks, optimizers
+        self.networks, self.optimizers = dict(networks), optimizers
         self.means = Means(metrics, execution.device)
         self.replay = Replay(env, settings.num_envs, settings.replay_capacity, execution)
         self.action_stream = numpy_stream(seed, "exploration")

@@ -6,7 +6,7 @@ from bnmodes.bounds import Count, Fraction, NotNegative, Positive, Whole, check_
 from bnmodes.envs.contract import EnvSpec
 from bnmodes.errors import UsageError
 from bnmodes.networks.torsos import TorsoName
-from bnmodes.protocol import AgentCapabilities, Forward, Mode, Params, Protocol
+from bnmodes.protocol import AgentCapabilities, Forward, Mode, Params, Population, Protocol
 from bnmodes.replay.ring import Replay
 
 
@@ -91,7 +91,7 @@ class ValueRange:
     """Highest value of the histogram (discounted return)."""
 
     def validate(self, evaluation_rows: int) -> None:
-        super().validate(evaluation_rows)
+        super().validate(evaluation_rows)  # type: ignore[misc]  # of what it is mixed into
         if not self.v_min < self.v_max:
             raise UsageError(f"v_min {self.v_min} must be below v_max {self.v_max}.")
 
@@ -118,8 +118,11 @@ class ActorCriticSettings(ReplaySettings):
     """Evaluate with a sample of the policy instead of its most likely action."""
 
     def capabilities(self, evaluation_rows: int) -> AgentCapabilities:
-        obs, next_obs = {"replay-obs": self.batch_size}, {"replay-next-obs": self.batch_size}
-        joined = {"joined": 2 * self.batch_size} if self.has_batchnorm else {}
+        obs: dict[Population, int] = {"replay-obs": self.batch_size}
+        next_obs: dict[Population, int] = {"replay-next-obs": self.batch_size}
+        joined: dict[Population, int] = {"joined": 2 * self.batch_size}
+        if not self.has_batchnorm:
+            joined = {}
         return AgentCapabilities(
             rows={
                 "predict": obs | joined,

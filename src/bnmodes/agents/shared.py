@@ -9,13 +9,13 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from bnmodes.norm.layers import ModedModule
-from bnmodes.protocol import Params, Protocol, Role
+from bnmodes.protocol import Protocol, Role
 
 
 def forward_as(
     role: Role,
     protocol: Protocol,
-    networks: Mapping[Params, ModedModule],
+    networks: Mapping[Any, ModedModule],
     x: Tensor | tuple[Tensor, ...],
 ) -> Tensor:
     """The one way an agent runs a network: the role says whose parameters and which mode."""

@@ -5,6 +5,8 @@ a run is and how often it is evaluated where the user does not say. `UNTUNED` se
 suite: a stated preset, with a network chosen by the size of the observations, that nobody tuned.
 """
 
+from typing import Any
+
 from bnmodes.agents.agent import UNTUNED, SuiteDefaults
 
 ATARI, MINATAR, PROBE = "atari", "minatar", "probe"
@@ -78,7 +80,7 @@ PQN_SUITES = {
 
 def _actor_critic(small: dict, minatar: dict) -> dict[str, SuiteDefaults]:
     """`small` suits two processor cores; `minatar` is what the games of that size add."""
-    plan = {
+    plan: dict[str, Any] = {
         "total_decisions": 40_000,
         "evaluate_every_decisions": 4_000,
         "evaluation_epsilon": 0.0,

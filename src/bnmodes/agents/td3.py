@@ -62,6 +62,8 @@ class TD3Settings(ActorCriticSettings):
 
 
 class TD3Agent(ActorCritic):
+    settings: TD3Settings
+
     def __init__(
         self,
         settings: TD3Settings,
@@ -119,8 +121,8 @@ class TD3Agent(ActorCritic):
             self._policy_loss(obs, gumbel), self.settings.learning_rate
         )
         for pair in (self.critics, self.actors):
-            parameters = (pair[params].parameters() for params in ("target", "online"))
-            move_towards(*parameters, self.settings.target_weight)
+            target, online = pair["target"].parameters(), pair["online"].parameters()
+            move_towards(target, online, self.settings.target_weight)
 
     def _critic_loss(
         self, batch: Batch, reward_scale: Tensor, noise: tuple[Tensor, Tensor]

@@ -21,9 +21,11 @@ from bnmodes.diagnostics import (
     measure_roles,
     rounded,
 )
+from bnmodes.diagnostics.role_forward import Inputs
 from bnmodes.envs.contract import EnvSpec, Observations
 from bnmodes.execution import Execution
 from bnmodes.learning.optimizer import Optimizer
+from bnmodes.networks.norms import NormSettings
 from bnmodes.networks.value import QNetwork
 from bnmodes.protocol import Role
 from bnmodes.streams import torch_stream
@@ -32,32 +34,33 @@ _OF_NEXT_OBS = ("bootstrap", "calibrate")
 
 
 def value_network(
-    settings: AgentSettings,
+    torso: str,
+    norm: NormSettings,
     env: EnvSpec,
     head_shape: tuple[int, ...],
     seed: int,
     execution: Execution,
 ) -> QNetwork:
-    """A new network with the settings' torso and norm, on the device."""
+    """A new network with this torso and norm, on the device."""
     return QNetwork(
         env.obs_shape,
         head_shape,
-        settings.torso,
-        settings.norm,
+        torso,
+        norm,
         env.pixel_scale,
         torch_stream(seed, "network"),
     ).to(execution.device)
 
 
 class ValueAgent:
-    """Mixed into agents whose every role runs one `QNetwork` on observations. A subclass has the
-    settings `torso` and `norm`, and writes `q_values`."""
+    """Mixed into agents whose every role runs one `QNetwork` on observations. A subclass writes
+    `q_values`."""
 
     settings: AgentSettings
     networks: dict[str, QNetwork]
     execution: Execution
 
-    def forward(self, role: Role, obs: Tensor) -> Tensor:
+    def forward(self, role: Role, obs: Inputs) -> Tensor:
         """The network's output, with the parameters and the mode that the role declares."""
         return forward_as(role, self.settings.protocol, self.networks, obs)
 

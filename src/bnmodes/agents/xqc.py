@@ -143,6 +143,8 @@ for arm in ARMS.values():
 
 
 class XQCAgent(ActorCritic):
+    settings: XQCSettings
+
     def __init__(
         self,
         settings: XQCSettings,
@@ -152,7 +154,7 @@ class XQCAgent(ActorCritic):
         execution: Execution = PLAIN,
     ):
         def norm(shape: tuple[int, ...]) -> BatchNorm:
-            shared = {"epsilon": settings.bn_epsilon, "stored_variance": "biased"}
+            shared: dict[str, Any] = {"epsilon": settings.bn_epsilon, "stored_variance": "biased"}
             if settings.norm == "bn":
                 return BatchNorm(shape[0], **shared)
             return BatchRenorm(shape[0], warmup_updates=settings.renorm_warmup_updates, **shared)
@@ -182,7 +184,7 @@ class XQCAgent(ActorCritic):
             "critic": Projection(settings.projection, critic),
             "actor": Projection(settings.projection, actor),
         }
-        critics = {"online": critic}
+        critics: dict[Params, Critic] = {"online": critic}
         if settings.protocol.bootstrap.params == "target":
             critics["target"] = deepcopy(critic).requires_grad_(False)
         super().__init__(
@@ -251,8 +253,8 @@ class XQCAgent(ActorCritic):
                 self.settings.gamma,
             )
         logits = self._critic("predict", current, next_pair)
-        loss = sum(cross_entropy(target, twin).mean() for twin in logits)
-        return loss, self._expected(logits.detach()).mean(), next_q.mean()
+        first, second = (cross_entropy(target, twin).mean() for twin in logits)
+        return first + second, self._expected(logits.detach()).mean(), next_q.mean()
 
     def _policy_loss(self, obs: Tensor, gumbel: Tensor) -> Tensor:
         judged, _ = self._judged_policy(obs, gumbel)

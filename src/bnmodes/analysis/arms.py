@@ -24,11 +24,12 @@ def changes_of(arm: Arm) -> dict[str, Any]:
 
 def flat_settings(run: StudyRun) -> dict[str, Any]:
     """Everything that a run was set to, by dotted names such as "norm.kind"."""
-    return _flat(asdict(run.spec.settings))
+    settings: Any = run.spec.settings
+    return _flat(asdict(settings))
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat = {}
+    flat: dict[str, Any] = {}
     for name, value in settings.items():
         is_record = isinstance(value, Mapping)
         flat |= _flat(value, f"{prefix}{name}.") if is_record else {prefix + name: value}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -82,7 +83,7 @@ def judge(
     for place, measure in enumerate(pairs[0].ours if pairs else ()):
         for pair, corrected in zip(pairs, p_values, strict=True):
             ours, theirs = shared_runs(pair.ours[measure], pair.theirs[measure])
-            options = {"interval": interval, "resamples": resamples}
+            options: dict[str, Any] = {"interval": interval, "resamples": resamples}
             difference = paired_difference(ours, theirs, **options)
             p = float(corrected[place])
             ahead = compare(np.nanmean(ours, axis=-1), np.nanmean(theirs, axis=-1)) > 0

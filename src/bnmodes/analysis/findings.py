@@ -30,10 +30,12 @@ def headline(numbers: StudyNumbers) -> str:
         verdict = verdicts.get(arm.name)
         if arm == numbers.reference or (verdict is None and percent):
             continue
-        shown = {ABOVE: "above", BELOW: "below", UNDECIDED: "no difference shown"}.get(verdict)
+        shown = {ABOVE: "above", BELOW: "below", UNDECIDED: "no difference shown"}.get(
+            verdict or ""
+        )
         said = _written(numbers.relative(arm, measure), percent)
         parts.append(f"{short_name(arm)} {said}" + (f" ({shown})" if shown else ""))
-    of = f", in percent of {numbers.reference.name}" if percent else f", {numbers.unit}"
+    of = f", in percent of {numbers.reference_name}" if percent else f", {numbers.unit}"
     at_utd = f" at {name}" if (name := numbers.utd_name(utd)) else ""
     if not parts:
         return f"There is one arm only: {numbers.arms[0].name}."
@@ -135,7 +137,7 @@ def _best_utds(numbers: StudyNumbers, measure: str) -> str:
         best = numbers.relative(line.by_utd[utd], measure).point
         shown = f"{best:.2f}" if numbers.reference_point(measure) is None else f"{best:.0f}%"
         parts.append(f"{line.label} at UTD {utd:g} ({shown})")
-    of = f" in percent of {numbers.reference.name}" if numbers.reference_point(measure) else ""
+    of = f" in percent of {numbers.reference_name}" if numbers.reference_point(measure) else ""
     return f"The highest point estimate of {_in_words(measure)}{of}: {', '.join(parts)}."
 
 
@@ -153,13 +155,13 @@ def _warnings(numbers: StudyNumbers) -> list[str]:
         )
     if numbers.undividable:
         sentences.append(
-            f"{numbers.reference.name} is not above 0 on {_listed(numbers.undividable)}, so that "
+            f"{numbers.reference_name} is not above 0 on {_listed(numbers.undividable)}, so that "
             "nothing can be relative to it there: left out of every relative score, and shown as "
             "raw returns only; --reference chooses another arm."
         )
     for game, ours, best in numbers.near_zero():
         sentences.append(
-            f"On {game} the reference {numbers.reference.name} is near 0 (mean return {ours:.3g}, "
+            f"On {game} the reference {numbers.reference_name} is near 0 (mean return {ours:.3g}, "
             f"another arm {best:.3g}), so that percentages say more of it than of the other arms; "
             "look at the raw returns, or choose another with --reference."
         )

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,7 +17,7 @@ from jaxtyping import Float
 
 from bnmodes.analysis.arms import has_batchnorm, reading_roles
 from bnmodes.analysis.scores import placed
-from bnmodes.analysis.statistics import Band, iqm, mean
+from bnmodes.analysis.statistics import Band, Statistic, iqm, mean
 from bnmodes.analysis.study_numbers import StudyNumbers
 from bnmodes.envs.registry import canonical_name
 from bnmodes.studies.study import Arm
@@ -28,6 +29,7 @@ RANK, SRANK = "diagnostics/one_batch_effective_rank", "diagnostics/one_batch_sra
 """Of features that were normalised together; see docs/diagnostics.md."""
 POOLED = {RANK: "diagnostics/effective_rank", SRANK: "diagnostics/srank"}
 """The same of minibatches that were normalised each by itself."""
+_CHANGED = "/greedy_changed"
 
 
 @dataclass(frozen=True)
@@ -37,16 +39,24 @@ class Measured:
     decisions: tuple[int, ...]
     values: Float[np.ndarray, "games seeds times"]
     make_band: Callable[..., Band]
+    is_share: bool = False
+    """Between 0 and 1, and so are the bounds of its interval."""
 
     @cached_property
     def mean(self) -> Band:
         """Over games, with its pointwise interval."""
-        return self.make_band(self.values, mean)
+        return self._band(mean)
 
     @cached_property
     def iqm(self) -> Band:
         """Over games and seeds, with its pointwise interval."""
-        return self.make_band(self.values, iqm)
+        return self._band(iqm)
+
+    def _band(self, statistic: Statistic) -> Band:
+        band = self.make_band(self.values, statistic)
+        if not self.is_share:
+            return band
+        return Band(band.point, np.clip(band.low, 0, 1), np.clip(band.high, 0, 1))
 
 
 def measured(numbers: StudyNumbers, arm: Arm, pattern: str) -> Measured | None:
@@ -56,12 +66,12 @@ def measured(numbers: StudyNumbers, arm: Arm, pattern: str) -> Measured | None:
 
 
 def _measure(numbers: StudyNumbers, arm: Arm, pattern: str) -> Measured | None:
-    rows = numbers.once(("rows", pattern), lambda: _matching_rows(numbers, pattern))
-    rows = rows.get((arm.name,))
+    by_arm = numbers.once(("rows", pattern), lambda: _matching_rows(numbers, pattern))
+    rows: pl.DataFrame | None = by_arm.get((arm.name,))
     if rows is None:
         return None
     study = numbers.compared.study
-    decisions = tuple(sorted(set(rows["decision"])))
+    decisions = tuple(sorted(set(rows["decision"].to_list())))
     games = [canonical_name(game) for game in study.games]
     values = placed(rows, games, study.seeds, decisions)
     there = ~np.isnan(values).any((0, 1), where=~np.isnan(values).all(-1)[..., None])
@@ -69,10 +79,11 @@ def _measure(numbers: StudyNumbers, arm: Arm, pattern: str) -> Measured | None:
         return None
     values = values[..., there]
     shown = tuple(np.array(decisions)[there].tolist())
-    return Measured(shown, values, numbers.band)
+    is_share = pattern == DORMANT or pattern.endswith(_CHANGED)
+    return Measured(shown, values, numbers.band, is_share)
 
 
-def _matching_rows(numbers: StudyNumbers, pattern: str) -> dict[tuple[str], pl.DataFrame]:
+def _matching_rows(numbers: StudyNumbers, pattern: str) -> dict[Any, pl.DataFrame]:
     """By arm: the mean over the matching metrics of each run and time."""
     names = [name for name in numbers.compared.metrics if re.fullmatch(pattern, name)]
     if not names:
@@ -94,7 +105,7 @@ def halves_shift(numbers: StudyNumbers, arm: Arm, floor: bool = False) -> Measur
 
 
 def greedy_changed(numbers: StudyNumbers, arm: Arm, role: str) -> Measured | None:
-    return measured(numbers, arm, f"diagnostics/{role}/greedy_changed")
+    return measured(numbers, arm, f"diagnostics/{role}{_CHANGED}")
 
 
 def q_changed(numbers: StudyNumbers, arm: Arm, role: str) -> Measured | None:
@@ -106,9 +117,8 @@ def exposure(numbers: StudyNumbers, arm: Arm) -> Float[np.ndarray, "games seeds"
     found = [greedy_changed(numbers, arm, role) for role in _readers(numbers, arm)]
     if not found:
         return np.zeros((len(numbers.compared.study.games), len(numbers.compared.study.seeds)))
-    if any(one is None for one in found):
-        return None
-    return np.mean([one.values.mean(-1) for one in found], axis=0)
+    there = [one.values.mean(-1) for one in found if one is not None]
+    return np.mean(there, axis=0) if len(there) == len(found) else None
 
 
 def _readers(numbers: StudyNumbers, arm: Arm) -> list[str]:

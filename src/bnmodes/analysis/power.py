@@ -50,6 +50,6 @@ def power_sentence(numbers: StudyNumbers) -> str:
         return ""
     return (
         f"For planning: on these games about {found.seeds:,} seeds an arm would show an AUC that "
-        f"differs from that of {numbers.reference.name} by half of its spread between seeds "
+        f"differs from that of {numbers.reference_name} by half of its spread between seeds "
         f"({found.difference:.2g}) in 80 of 100 studies."
     )

@@ -296,7 +296,8 @@ def _bounds(
 ) -> tuple[np.ndarray, np.ndarray]:
     quantiles = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2], axis=-1)
     if kind == "percentile":
-        return tuple(map(np.asarray, quantiles))
+        return np.asarray(quantiles[0]), np.asarray(quantiles[1])
     stretch, bias_factor = _stretch(variances, level)
     bias = bias_factor * (replicates.mean(-1) - point)
-    return tuple(map(np.asarray, point + stretch * (quantiles - point) - bias))
+    low, high = point + stretch * (quantiles - point) - bias
+    return np.asarray(low), np.asarray(high)

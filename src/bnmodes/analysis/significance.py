@@ -79,7 +79,7 @@ def holm(
     return corrected
 
 
-def _size(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _size(a: np.ndarray | float, b: np.ndarray | float) -> np.ndarray:
     """|a − b|, where a difference of rounding is none."""
     return np.abs(np.where(compare(a, b) == 0, 0.0, np.subtract(a, b)))
 

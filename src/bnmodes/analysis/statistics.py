@@ -74,7 +74,7 @@ def require_runs(values: Float[np.ndarray, "*batch games seeds"]) -> None:
         )
 
 
-def compare(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def compare(a: np.ndarray | float, b: np.ndarray | float) -> np.ndarray:
     """1 where a is larger, -1 where b is, 0 where only rounding tells them apart; NaN stays NaN."""
     size = np.maximum(np.abs(a), np.abs(b))
     difference = np.subtract(a, b)

@@ -155,6 +155,10 @@ class StudyNumbers:
         return int(ratios[0]) if len(ratios) == 1 and float(ratios[0]).is_integer() else 1
 
     @property
+    def reference_name(self) -> str:
+        return self.results.study.reference
+
+    @property
     def reference(self) -> Arm | None:
         """None if it was not chosen or has no run."""
         name = self.results.study.reference
@@ -205,7 +209,7 @@ class StudyNumbers:
     def relative_unit(self, measure: str) -> str:
         if self.reference_point(measure) is None:
             return self.unit
-        return f"% of {self.reference.name}"
+        return f"% of {self.reference_name}"
 
     @cached_property
     def contrasts(self) -> list[Contrast]:
@@ -296,7 +300,7 @@ class StudyNumbers:
                 arm.name for arm in self.arms if max(reference_scale(self.raw(arm)).values()) > 0
             ]
             raise UsageError(
-                f"the mean return of the reference '{self.reference.name}' is above 0 on no game, "
+                f"the mean return of the reference '{self.reference_name}' is above 0 on no game, "
                 "so that nothing can be relative to it: choose another with --reference"
                 + (f" (for example '{usable[0]}')." if usable else ".")
             )
@@ -306,10 +310,10 @@ class StudyNumbers:
         scores = self._compared_raw(arm)
         if self.human:
             return human_normalised(scores, self.table)
-        reference = self._compared_raw(self.reference)
+        reference = self._compared_raw(self.results.study.arm(self.reference_name))
         if not max(reference_scale(reference).values()) > 0:
             return scores  # one game: its raw returns can be compared as they are
-        return reference_normalised(scores, reference, self.reference.name)
+        return reference_normalised(scores, reference, self.reference_name)
 
 
 def missing_text(missing: int, declared: int) -> str:

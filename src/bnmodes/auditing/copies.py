@@ -84,7 +84,7 @@ def _compare(online: nn.Module, target: nn.Module) -> CopyAudit:
     different = tuple(name for name in ours if not torch.equal(ours[name], theirs[name]))
     statistics = [name for name in ours if name not in parameters]
     copied: bool | None = not any(name in statistics for name in different)
-    reasons = ()
+    reasons: tuple[str, ...] = ()
     if statistics and copied and all(_is_new(ours[name]) for name in statistics):
         copied = None
         reasons = (
@@ -118,7 +118,8 @@ def _try(online: nn.Module, target: nn.Module, copy: Callable[[], object]) -> Co
         copy()
         after = {name: tensor.double().clone() for name, tensor in _tensors(target).items()}
     taken = {n: (after[n] - before[n]) / (ours[n] - before[n]) for n in ours}  # each element's
-    weights, reasons = {}, []
+    weights: dict[str, float | None] = {}
+    reasons: list[str] = []
     parameters = dict(online.named_parameters())
     groups = {
         "parameters": [name for name in taken if name in parameters],

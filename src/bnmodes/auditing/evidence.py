@@ -126,13 +126,13 @@ def _row_axes(run: Run, batch, outputs: Leaves, rows: int) -> dict[str, int]:
         for path in found.keys() & fewer.keys():
             shape = fewer[path].values.shape
             found[path] = [a for a in found[path] if a < len(shape) and shape[a] == rows - 1]
-    found = {path: axes[0] for path, axes in found.items() if axes}
-    if not found:
+    row_axes = {path: axes[0] for path, axes in found.items() if axes}
+    if not row_axes:
         raise UsageError(
             "audit needs a forward that returns a tensor (or a dict or tuple of them) with a row "
             "for each row of the batch: wrap it in a function that does."
         )
-    return found
+    return row_axes
 
 
 def _rows(outputs: Leaves, axes: dict[str, int], kept: np.ndarray) -> Leaves:

@@ -35,15 +35,14 @@ class Audit:
     @property
     def statistics(self) -> str:
         """none, batch, running, running+batch, or cannot tell."""
-        found = self.reads_stored_moments, self.depends_on_batch_mates
-        if None in found:
+        if self.reads_stored_moments is None or self.depends_on_batch_mates is None:
             return _CANNOT_TELL
         return {
             (False, False): "none",
             (False, True): "batch",
             (True, False): "running",
             (True, True): "running+batch",
-        }[found]
+        }[self.reads_stored_moments, self.depends_on_batch_mates]
 
     def __str__(self) -> str:
         statistics = {
@@ -53,12 +52,13 @@ class Audit:
             "running+batch": "running+batch: running statistics, and these rows too",
             _CANNOT_TELL: _CANNOT_TELL,
         }[self.statistics]
-        mates = {True: "each row depends on them", False: "each row stands alone"}
-        writes = {True: "running statistics", False: "nothing"}
+        unknown = {None: _CANNOT_TELL}
+        mates = {True: "each row depends on them", False: "each row stands alone"} | unknown
+        writes = {True: "running statistics", False: "nothing"} | unknown
         lines = [
             f"statistics   {statistics}",
-            f"batch-mates  {mates.get(self.depends_on_batch_mates, _CANNOT_TELL)}",
-            f"writes       {writes.get(self.writes_stored_moments, _CANNOT_TELL)}",
+            f"batch-mates  {mates[self.depends_on_batch_mates]}",
+            f"writes       {writes[self.writes_stored_moments]}",
             *(f"because      {reason}" for reason in self.reasons),
         ]
         if self.constants:

@@ -58,9 +58,9 @@ def arrays(tree, path: str = "") -> dict:
     if is_array(tree):
         return {path: tree}
     if isinstance(tree, Mapping):
-        parts = tree.items()
+        parts = list(tree.items())
     elif isinstance(tree, (list, tuple)):
-        parts = enumerate(tree)
+        parts = list(enumerate(tree))
     else:
         return {}
     return {k: v for key, value in parts for k, v in arrays(value, f"{path}/{key}").items()}

@@ -78,8 +78,9 @@ class RunOptions:
 
 
 def details_type(agent: str) -> Any:
-    """The options of an agent's runs, with the type of its settings filled in."""
-    return RunDetails[find_agent(agent).settings]
+    """`RunDetails` with the type of the agent's settings filled in."""
+    generic: Any = RunDetails
+    return generic[find_agent(agent).settings]
 
 
 def read_game_and_arm(agent: str, args: list[str]) -> tuple[RunOptions, list[str]]:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import tyro
 from rich.console import Console
@@ -100,11 +100,13 @@ def train_command(args: list[str]) -> None:
 
     from bnmodes.runs.loop import train
 
+    generic: Any = Train
+    options_type = generic[details_type(agent)]
     given = parse(
-        Train[details_type(agent)],
+        options_type,
         rest,
         f"bnmodes train {agent}",
-        Train[details_type(agent)](choice=default.choice, details=default.details),
+        options_type(choice=default.choice, details=default.details),
         f"Train {described(agent)}\n\nThe same command again goes on with a stopped run.",
     )
     spec = RunOptions(agent=agent, choice=given.choice, details=given.details).spec()
@@ -119,7 +121,7 @@ def train_command(args: list[str]) -> None:
     given.execution.validate_here()
     env_spec(spec.env)  # refuses a game that cannot be made
     all_cores = find_agent(agent).suite_defaults(env_suite(spec.env)).all_cores
-    torch.set_num_threads(options.threads or (os.cpu_count() if all_cores else 1))
+    torch.set_num_threads(options.threads or (os.cpu_count() or 1 if all_cores else 1))
     keep_freed_memory()
     path = options.out or Path("runs") / folder_name(spec)
     if RunFolder(path).finished and RunFolder(path).spec() == spec:
@@ -184,11 +186,13 @@ def explain_command(args: list[str]) -> None:
     if (nearest(args[0], AGENTS) and not Path(args[0]).exists()) or plugins.is_reference(args[0]):
         agent, args = agent_named(args, "explain")
         default, rest = read_game_and_arm(agent, args)
+        generic: Any = Explain
+        options_type = generic[details_type(agent)]
         given = parse(
-            Explain[details_type(agent)],
+            options_type,
             rest,
             f"bnmodes explain {agent}",
-            Explain[details_type(agent)](choice=default.choice, details=default.details),
+            options_type(choice=default.choice, details=default.details),
             f"Explain {described(agent)}",
         )
         spec = RunOptions(agent=agent, choice=given.choice, details=given.details).spec()
@@ -241,10 +245,11 @@ class OfRun:
         return RunFolder(path)
 
     def _path_in_study(self) -> Path:
+        name, arm, game, seed = self.run
+        study = find_study(name).restricted([arm], [game], [seed])
         from bnmodes.studies.results import run_path
 
-        name, arm, game, seed = self.run
-        (run,) = find_study(name).restricted([arm], [game], [seed]).runs
+        (run,) = study.runs
         path = run_path(self.out, run)
         if not path.exists():
             raise UsageError(
@@ -284,10 +289,11 @@ class AuditRun(OfRun):
 
 
 def audit_command(args: list[str]) -> None:
+    options = parse(AuditRun, args, "bnmodes audit")
+    folder = options.folder()
     from bnmodes.runs.audit import audit_run
 
-    options = parse(AuditRun, args, "bnmodes audit")
-    audits, notes = audit_run(options.folder(), options.game_seed)
+    audits, notes = audit_run(folder, options.game_seed)
     for note in notes:
         console.print(note)
     table = Table("role", "rows", "declared", "observed", box=None)
@@ -327,10 +333,10 @@ class Watch(OfRun):
 
 
 def watch_command(args: list[str]) -> None:
-    from bnmodes.runs.watch import watch
-
     options = parse(Watch, args, "bnmodes watch")
     folder = options.folder()
+    from bnmodes.runs.watch import watch
+
     path = options.to or folder.path / "watch.gif"
     film = watch(folder, path, options.max_decisions, options.game_seed, options.study_arm)
     for note in film.notes:
@@ -352,9 +358,9 @@ class Plot:
 
 
 def plot(args: list[str]) -> None:
-    from bnmodes.analysis.figures.run_curve import learning_curve  # here: matplotlib takes a second
-
     options = parse(Plot, args, "bnmodes plot")
     load_plugins(options.plugin, options.runs)
+    from bnmodes.analysis.figures.run_curve import learning_curve
+
     learning_curve([RunFolder(path) for path in options.runs], options.to)
     console.print(f"{options.to}")

@@ -51,13 +51,13 @@ class Choice:
     seeds: Annotated[tuple[int, ...], ALL_BY_DEFAULT] = ()
     """Only these seeds."""
 
-    def report_command(self) -> str:
+    def report_command(self, out: Path) -> str:
         """The command that reports just what was chosen here."""
         words = ["bnmodes", "study", "report", self.name]
         for name in ("arms", "games", "seeds"):
             if chosen := getattr(self, name):
                 words += [f"--{name}", *map(str, chosen)]
-        return shlex.join([*words, "--out", str(self.out)])
+        return shlex.join([*words, "--out", str(out)])
 
     def study(self) -> Study:
         return find_study(self.name).restricted(self.arms, self.games, self.seeds)
@@ -122,7 +122,7 @@ def study_show(args: list[str]) -> None:
 
 
 def _scored(study: Study) -> str:
-    evaluation = study.evaluation
+    evaluation = study.evaluated
     if study.metric == "test":
         return (
             f"finished games of greedy test environments, in {evaluation.test_bins} parts of a run"
@@ -160,13 +160,13 @@ class Run(Choice):
 
 def study_run(args: list[str]) -> None:
     options = parse(Run, args, "bnmodes study run")
-    from bnmodes.studies.schedule import run_study
-
+    study, stop = options.study(), StopRequest()
     options.launch.validate(options.execution)
     if options.checkpoint_minutes < 0:
         raise UsageError(f"checkpoint-minutes is {options.checkpoint_minutes}: must be 0 or more.")
     require_usable(options.sinks)
-    study, stop = options.study(), StopRequest()
+    from bnmodes.studies.schedule import run_study
+
     for warning in study.warnings():
         console.print(f"note: {warning}")
     # Gigabytes take their time to write, at every checkpoint.
@@ -189,7 +189,7 @@ def study_run(args: list[str]) -> None:
         sys.exit(1)
     console.print(
         f"all {len(study.runs)} runs of {study.name} are done; "
-        f"`{options.report_command()}` draws them"
+        f"`{options.report_command(options.out)}` draws them"
     )
 
 

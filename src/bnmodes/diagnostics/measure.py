@@ -32,7 +32,7 @@ def measure_roles(roles: Mapping[Role, Sequence[RoleForward]], rng: np.random.Ge
     """
     row: Row = {}
     for role, forwards in roles.items():
-        found, readout = passes(forwards), forwards[0].readout
+        found, (_, readout) = passes(forwards), forwards[0].measured
         values = _mean([readout.level(one.output) for one in found])
         if forwards[0].has_statistics:
             values |= _output_change(found, readout) | _moment_mismatch(found, rng)
@@ -48,7 +48,7 @@ def measure_roles(roles: Mapping[Role, Sequence[RoleForward]], rng: np.random.Ge
 def measure_layers(networks: Sequence[nn.Module], optimizers: Sequence[Optimizer]) -> Row:
     """Norm, gradient and effective learning rate of each layer of these networks."""
     named = {name: kernel for network in networks for name, kernel in kernels(network).items()}
-    return plasticity.layer_motion(named, optimizers)
+    return {**plasticity.layer_motion(named, optimizers)}
 
 
 @torch.no_grad()
@@ -107,10 +107,12 @@ def _rank(forwards: Sequence[RoleForward], found: Sequence[Pass]) -> Row:
     The two differ where a forward uses batch statistics: minibatches that are normalised each by
     its own statistics differ by the noise of these, which adds directions to the pooled features.
     """
-    pooled = together = plasticity.spectrum(torch.cat([one.features for one in found]))
+    features = torch.cat([one.features for one in found if one.features is not None])
+    pooled = together = plasticity.spectrum(features)
     if forwards[0].mode.statistics == "batch" and len(forwards) > 1:
         whole = joined(forwards)
-        features = record(whole.network, whole.inputs, BATCH).head_inputs[whole.head][whole.kept]
+        network, _ = whole.measured
+        features = record(network, whole.inputs, BATCH).head_inputs[whole.head][whole.kept]
         together = plasticity.spectrum(features)
     return {
         "effective_rank": plasticity.effective_rank(pooled),

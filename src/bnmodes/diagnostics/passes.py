@@ -43,7 +43,7 @@ class Pass:
 
 def passes(forwards: Sequence[RoleForward]) -> list[Pass]:
     """One pass for each forward, all of one role, with its statistics; nothing is written."""
-    network, declared = forwards[0].network, forwards[0].mode
+    (network, _), declared = forwards[0].measured, forwards[0].mode
     mode = Mode(statistics=declared.statistics)
     if declared.track is None:
         return [_pass(forward, network, mode) for forward in forwards]
@@ -64,7 +64,11 @@ def _pass(forward: RoleForward, network: nn.Module, mode: Mode) -> Pass:
         other_output = forward.samples_first(network(forward.inputs, other))[kept]
     features = recorded.head_inputs.get(forward.head)
     return Pass(
-        norms=[_norm_pass(layer) for layer in recorded.layers if isinstance(layer.norm, BatchNorm)],
+        norms=[
+            _norm_pass(layer, layer.norm)
+            for layer in recorded.layers
+            if isinstance(layer.norm, BatchNorm)
+        ],
         activity={
             layer.name: _mean_size(layer.units[kept])
             for layer in recorded.layers
@@ -76,8 +80,8 @@ def _pass(forward: RoleForward, network: nn.Module, mode: Mode) -> Pass:
     )
 
 
-def _norm_pass(layer: LayerRecord) -> NormPass:
-    norm, channels = layer.norm, layer.channels
+def _norm_pass(layer: LayerRecord, norm: BatchNorm) -> NormPass:
+    channels = layer.channels
     stored = Moments(norm.mean[channels].double(), norm.variance[channels].double())
     rows = row_moments(layer.before_norm)
     return NormPass(layer.name, stored, rows, norm.epsilon, norm.stored_variance)

@@ -4,6 +4,7 @@ Networks know nothing of it: every `LayerStack` inside a network has named layer
 norms, activations and head keep what passes through them.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from jaxtyping import Float
@@ -47,9 +48,9 @@ def record(network: nn.Module, inputs: Inputs, mode: Mode) -> Recording:
     for stack in _stacks(network):
         handles += _hook_layers(stack, layers)
         if stack.input_norm is not None:
-            handles.append(_hook_input_norm(stack, layers))
+            handles.append(_hook_input_norm(stack.input_norm, stack.input_parts, layers))
         if stack.head is not None:
-            handles.append(_hook_head(stack, head_inputs))
+            handles.append(_hook_head(stack.head, _head_name(stack), head_inputs))
     try:
         output = network(inputs, mode)
     finally:
@@ -60,10 +61,10 @@ def record(network: nn.Module, inputs: Inputs, mode: Mode) -> Recording:
 
 def kernels(network: nn.Module) -> dict[str, Tensor]:
     """The kernel of each layer and head of the network, by its name."""
-    found = {}
+    found: dict[str, Tensor] = {}
     for stack in _stacks(network):
         for name, linear in zip(stack.names, stack.linears, strict=True):
-            found[name] = linear.weight
+            found[name] = linear.get_parameter("weight")
         if stack.head is not None:
             found[_head_name(stack)] = stack.head.weight
     return found
@@ -93,16 +94,18 @@ def _hook_layers(stack: LayerStack, layers: list[LayerRecord]) -> list[Removable
     return handles
 
 
-def _hook_input_norm(stack: LayerStack, layers: list[LayerRecord]) -> RemovableHandle:
+def _hook_input_norm(
+    input_norm: ModedModule, parts: Mapping[str, slice], layers: list[LayerRecord]
+) -> RemovableHandle:
     def keep_parts(norm, inputs, _):
-        for name, channels in stack.input_parts.items():
+        for name, channels in parts.items():
             layers.append(LayerRecord(name, norm, inputs[0][:, channels], None, channels))
 
-    return stack.input_norm.register_forward_hook(keep_parts)
+    return input_norm.register_forward_hook(keep_parts)
 
 
-def _hook_head(stack: LayerStack, head_inputs: dict[str, Tensor]) -> RemovableHandle:
+def _hook_head(head: nn.Linear, name: str, head_inputs: dict[str, Tensor]) -> RemovableHandle:
     def keep_input(_, inputs, __):
-        head_inputs[_head_name(stack)] = inputs[0]
+        head_inputs[name] = inputs[0]
 
-    return stack.head.register_forward_hook(keep_input)
+    return head.register_forward_hook(keep_input)

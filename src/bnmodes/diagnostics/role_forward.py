@@ -49,6 +49,13 @@ class RoleForward:
     batch_axis: int = 0
     """Axis of the output that counts samples; twin critics' is 1."""
 
+    @property
+    def measured(self) -> tuple[ModedModule, Readout]:
+        """The network and what its output means, of a role that diagnostics measure."""
+        if self.network is None or self.readout is None:
+            raise ValueError("diagnostics measure only roles with a network and a readout")
+        return self.network, self.readout
+
     def output(self) -> Tensor:
         """What the agent's own forward gives, samples first."""
         return self.samples_first(self.run(self.inputs))

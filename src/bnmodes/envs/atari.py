@@ -11,6 +11,8 @@ loss ends nothing.
 Emulators cannot be saved: a resumed run replays the actions since their last seed (`resumable`).
 """
 
+from typing import Any
+
 import numpy as np
 from ale_py import roms
 from ale_py.vector_env import AtariVectorEnv
@@ -73,9 +75,10 @@ class AtariVector(ResumableVector):
             reward_clipping=False,
             use_fire_reset=not sticky,
         )
+        actions: Any = self._emulators.single_action_space
         self.spec = EnvSpec(
             name=f"atari/{game}",
-            num_actions=int(self._emulators.single_action_space.n),
+            num_actions=int(actions.n),
             frame_shape=FRAME_SHAPE,
             stack=STACK,
             pixel_scale=1 / 255,

@@ -11,7 +11,7 @@ import inspect
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -48,7 +48,7 @@ class GymnasiumVector(ResumableVector):
         self._read = ObservationReader(name, first.observation_space)
         self.spec = EnvSpec(
             name=name,
-            num_actions=int(first.action_space.n),
+            num_actions=int(_discrete_actions(name, first).n),
             frame_shape=self._read.shape,
             stack=1,
             pixel_scale=self._read.pixel_scale,
@@ -137,7 +137,8 @@ class ObservationReader:
             )
         self._given_shape = space.shape
         self._channel_axis: int | None = None
-        self.pixel_scale, self.dtype = 1.0, "float32"
+        self.pixel_scale = 1.0
+        self.dtype: Literal["uint8", "float32"] = "float32"
         if len(space.shape) <= 1:
             self.shape: tuple[int, ...] = (int(np.prod(space.shape)),)
             return

@@ -133,6 +133,6 @@ class ProbeVector:
 
     def picture(self, obs: UInt8[np.ndarray, "planes 10 10"]) -> Picture:
         """The planes side by side."""
-        picture = np.hstack(obs) * np.uint8(255)
+        picture = np.hstack(list(obs)) * np.uint8(255)
         picture = picture.repeat(RENDER_SCALE, axis=0).repeat(RENDER_SCALE, axis=1)
         return np.stack([picture] * 3, axis=-1)

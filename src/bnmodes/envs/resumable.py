@@ -165,4 +165,4 @@ class ResumableVector:
 
 
 def _digest(obs: Observations) -> str:
-    return hashlib.sha256(np.ascontiguousarray(obs)).hexdigest()
+    return hashlib.sha256(np.ascontiguousarray(obs).data).hexdigest()

@@ -28,6 +28,8 @@ class DenseNetwork(LayerStack):
     norm stands on the input: a few action channels would not be seen among hundreds of features.
     """
 
+    head: nn.Linear
+
     def __init__(
         self,
         inputs: Mapping[str, int],
@@ -83,7 +85,8 @@ class Critic(ModedModule):
     def __init__(self, encoder: Torso, heads: ModedModule):
         super().__init__()
         self.encoder, self.heads = encoder, heads
-        self.to(memory_format=torch.channels_last)  # the fastest order for convolutions on CPUs
+        # The fastest order for convolutions on CPUs; PyTorch's types do not know this argument.
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def run(
         self, pair: tuple[ObservationBatch, Float[Tensor, "B actions"]], mode: Mode

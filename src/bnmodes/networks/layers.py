@@ -57,6 +57,9 @@ class LayerStack(ModedModule):
     hooks (`diagnostics.recording`). A subclass may add a norm on the input and a head.
     """
 
+    input_norm: ModedModule | None
+    head: nn.Linear | None
+
     def __init__(
         self,
         shape: tuple[int, ...],

@@ -12,6 +12,7 @@ from bnmodes.bounds import Positive
 from bnmodes.norm.layers import BatchNorm, LayerNorm, LayerNormAxes, ModedModule, StoredVariance
 from bnmodes.protocol import Mode
 
+NormKind = Literal["none", "ln", "bn"]
 NormFactory = Callable[[tuple[int, ...]], ModedModule]
 """Makes a norm for features of shape [B, *shape]."""
 
@@ -20,7 +21,7 @@ NormFactory = Callable[[tuple[int, ...]], ModedModule]
 class NormSettings:
     """Which normalisation stands before every ReLU."""
 
-    kind: Literal["none", "ln", "bn"] = "none"
+    kind: NormKind = "none"
     """No normalisation, LayerNorm or BatchNorm."""
     bn_epsilon: Positive = 1e-5
     """Added to the variance by BatchNorm."""

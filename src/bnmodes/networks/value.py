@@ -18,6 +18,8 @@ class QNetwork(Torso):
     Kernels are drawn with `generator` (Kaiming normal), biases are 0.
     """
 
+    head: nn.Linear
+
     def __init__(
         self,
         obs_shape: tuple[int, ...],
@@ -31,7 +33,8 @@ class QNetwork(Torso):
         self.head_shape = head_shape
         self.head = nn.Linear(self.units, math.prod(head_shape))
         initialise(self, "kaiming", generator)
-        self.to(memory_format=torch.channels_last)  # the fastest order for convolutions on CPUs
+        # The fastest order for convolutions on CPUs; PyTorch's types do not know this argument.
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def run(self, x: ObservationBatch, mode: Mode) -> Float[Tensor, "B *head"]:
         return self.head(self.hidden(x, mode)).unflatten(1, self.head_shape)

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,17 +16,18 @@ from bnmodes.protocol import BATCH, RUNNING, Mode
 def mode_of(layer: nn.Module) -> Mode:
     """The mode in which an `nn.BatchNorm*` would run now, by its flags: what `.train()` or
     `.eval()`, `momentum` and `track_running_stats` mean together."""
-    stored = layer.running_mean is not None
+    flags: Any = layer
+    stored = flags.running_mean is not None
     if not layer.training and stored:
         return RUNNING
-    if not stored or not layer.track_running_stats:
+    if not stored or not flags.track_running_stats:
         return BATCH
-    if layer.momentum is None:
+    if flags.momentum is None:
         raise UsageError(
             "momentum=None averages all batches with equal weight, which no one mode does: give "
             "the layer a momentum first."
         )
-    return Mode(statistics="batch", update=layer.momentum)
+    return Mode(statistics="batch", update=flags.momentum)
 
 
 def state_from_torch(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -66,7 +66,7 @@ def forward_mode(
 @torch.compiler.disable
 def _layers_for(module: nn.Module, mode: Mode) -> list[nn.Module]:
     """The layers to set, or the sentence that says why this mode cannot be."""
-    layers = []
+    layers: list[nn.Module] = []
     for name, layer in module.named_modules():
         if isinstance(layer, torch.jit.ScriptModule) and "BatchNorm" in layer.original_name:
             raise UsageError(

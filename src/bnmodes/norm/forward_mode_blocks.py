@@ -13,6 +13,7 @@ torch.compile looks at the class of a layer before it uses a graph, while it doe
 import threading
 from functools import cache
 from inspect import signature
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -178,7 +179,8 @@ def _lead(module: nn.Module) -> None:
         del _WAYS[module], _OWN_FORWARD[module]
 
 
-def _dress(layer: nn.Module) -> None:
+def _dress(layer: Any) -> None:
+    """Gives a layer the class and flags of its innermost block, or its own where it has none."""
     own, training, momentum, track_running_stats = _OWN[layer]
     if not _blocks(layer):
         layer.__class__ = own
@@ -191,10 +193,11 @@ def _dress(layer: nn.Module) -> None:
     mode = block.running or block.mode
     locked = mode.track is not None
     reads_rows = mode.statistics == "batch"
+    is_instance_norm = isinstance(layer, _InstanceNorm)
     layer.__class__ = own
     if locked:
         layer.__class__ = _locked(own)
-    elif isinstance(layer, _InstanceNorm) and reads_rows and not mode.writes:
+    elif is_instance_norm and reads_rows and not mode.writes:
         layer.__class__ = _without_writing(own)
     layer.training = reads_rows
     layer.momentum = momentum if mode.update is None else mode.update

@@ -11,7 +11,7 @@ Normalization", 2016, arXiv:1607.06450.
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from bnmodes.protocol import RUNNING, Mode, alpha
 
 StoredVariance = Literal["unbiased", "biased"]
 LayerNormAxes = Literal["channels", "all"]
+AnyModule = TypeVar("AnyModule", bound=nn.Module)
 _TORCH_LAYERS = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
 
 
@@ -43,12 +44,15 @@ class ModedModule(nn.Module):
             self.run(x, Mode(statistics="batch", update=mode.track))
         return self.run(x, RUNNING)
 
-    def run(self, x: Tensor | tuple[Tensor, ...], mode: Mode) -> Tensor:
+    def run(self, x: Any, mode: Mode) -> Tensor:
         raise NotImplementedError
 
 
 class BatchNorm(ModedModule):
     """BatchNorm over the rows (and positions) of each channel, [B, C] or [B, C, H, W]."""
+
+    mean: Tensor
+    variance: Tensor
 
     def __init__(
         self, channels: int, *, epsilon: float = 1e-5, stored_variance: StoredVariance = "unbiased"
@@ -151,7 +155,7 @@ class BatchNorm(ModedModule):
         return f"{len(self.weight)}, epsilon={self.epsilon}, stored_variance={self.stored_variance}"
 
 
-def _copied(new: nn.Module, pairs) -> nn.Module:
+def _copied(new: AnyModule, pairs) -> AnyModule:
     """With the values, kind and place of each second tensor; what there is none of is frozen."""
     pairs = list(pairs)
     like = next(theirs for _, theirs in pairs if theirs is not None)

@@ -24,6 +24,8 @@ class BatchRenorm(BatchNorm):
     normalised as running statistics would do it, so the output depends on them here too.
     """
 
+    updates: Tensor
+
     def __init__(
         self,
         channels: int,

@@ -73,7 +73,8 @@ def load(folder: Path, *, discard_damaged: bool = False) -> Loaded | None:
     Whoever goes on saving here discards the damaged ones that it passed over: they would count as
     the newest, and the next save would delete the good one."""
     checkpoints = folder / "checkpoints"
-    notes, passed_over = [], []
+    notes: list[str] = []
+    passed_over: list[Path] = []
     for checkpoint in _newest_first(checkpoints):
         damage = _damage(checkpoint)
         if damage is None:

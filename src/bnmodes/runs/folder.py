@@ -248,7 +248,7 @@ def _described(spec: RunSpec, execution: Execution) -> dict[str, Any]:
 
 
 def _flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat = {}
+    flat: dict[str, Any] = {}
     for name, value in data.items():
         nested = isinstance(value, dict)
         flat |= _flat(value, f"{prefix}{name}.") if nested else {prefix + name: value}

@@ -89,10 +89,11 @@ class Progress:
 
     def _details(self, decision: int) -> str:
         now = self._now(decision)
-        if not now["decisions_per_second"]:
+        speed, left = now["decisions_per_second"], now["seconds_left"]
+        if not speed or left is None:
             return ""
-        speed, unit = f"{now['decisions_per_second']:,.0f}", "" if self._narrow else " decisions"
-        details = [f"{speed}{unit}/s", f"{duration(now['seconds_left'])} left"]
+        unit = "" if self._narrow else " decisions"
+        details = [f"{speed:,.0f}{unit}/s", f"{duration(left)} left"]
         if self.last_return is not None:
             details.append(f"return {self.last_return:g}")
         if self.last_evaluation is not None and not self._narrow:

@@ -2,7 +2,7 @@
 
 import importlib.util
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -24,7 +24,10 @@ def open_sinks(names: Sequence[SinkName], spec: RunSpec, folder: Path, decision:
     """To go on from `decision`. TensorBoard forgets what a killed run wrote after it; Weights &
     Biases keeps those rows beside their repetition."""
     require_usable(names)
-    makers = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}
+    makers: dict[SinkName, Callable[[RunSpec, Path, int], Sink]] = {
+        "tensorboard": TensorBoard,
+        "wandb": WeightsAndBiases,
+    }
     return [makers[name](spec, folder, decision) for name in dict.fromkeys(names)]
 
 

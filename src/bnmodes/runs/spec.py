@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
 from functools import cached_property
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, cast, get_args, get_origin, get_type_hints
 
 from bnmodes.agents.agent import Settings
 from bnmodes.agents.registry import arm_label, arm_settings, find_agent
@@ -160,7 +160,7 @@ def _value(hint: Any, value: Any) -> Any:
     """The value of a field from JSON, which knows neither tuples nor dataclasses."""
     kinds = [hint, *get_args(hint)]
     if isinstance(value, dict) and (nested := next(filter(is_dataclass, kinds), None)):
-        return _build(nested, value)
+        return _build(cast(type, nested), value)
     if isinstance(value, list) and any(get_origin(kind) is tuple for kind in kinds):
         return tuple(value)
     return value

@@ -1,6 +1,7 @@
 """The paper's studies, in full."""
 
 from dataclasses import replace
+from typing import Any
 
 from bnmodes.runs.spec import EvaluationSettings
 from bnmodes.studies.study import Arm, Contrast, Study
@@ -112,7 +113,7 @@ READING_STORED_MOMENTS = (
     ("BN batch at bootstrap only", "bn-bootstrap-only"),
     ("BN batch at acting only", "bn-act-only"),
 )
-AS_RELEASED = {"bootstrap_source": "acting-cache"}
+AS_RELEASED: dict[str, Any] = {"bootstrap_source": "acting-cache"}
 
 
 def _pqn(name: str, base: str, momentum: float = 0.9, **changes) -> Arm:

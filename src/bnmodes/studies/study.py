@@ -160,11 +160,17 @@ class Study:
         return next(arm for arm in self.arms if arm.name == name)
 
     @property
+    def evaluated(self) -> EvaluationSettings:
+        """How its runs are evaluated: as declared, or by default."""
+        assert self.evaluation is not None  # it was set at the start
+        return self.evaluation
+
+    @property
     def grid(self) -> list[int]:
         """Decisions at which a run has a score."""
         if self.metric == "test":
-            return self.evaluation.test_grid(self.total_decisions)
-        return self.evaluation.grid(self.total_decisions)
+            return self.evaluated.test_grid(self.total_decisions)
+        return self.evaluated.grid(self.total_decisions)
 
     @cached_property
     def runs(self) -> tuple[StudyRun, ...]:

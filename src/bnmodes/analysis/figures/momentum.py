@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -125,7 +126,12 @@ def _draw_sweep(
     throughout = reads_throughout(next(iter(sweep.by_momentum.values())), numbers.results.study)
     if throughout and DEFAULT_MOMENTUM in there:
         place = there.index(DEFAULT_MOMENTUM)
-        star = {"marker": "*", "markersize": 15, "markeredgecolor": "white", "zorder": 5}
+        star: dict[str, Any] = {
+            "marker": "*",
+            "markersize": 15,
+            "markeredgecolor": "white",
+            "zorder": 5,
+        }
         axes.plot(places[place], band.point[place], color=style.colour, **star)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 
 from bnmodes.agents.registry import CHANGED, find_agent
@@ -45,8 +46,9 @@ def learning_curve(runs: list[RunFolder], path: Path) -> None:
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
     if len(runs) > 1:
-        curves = [line for line in axes.lines if not line.get_label().startswith("_")]
-        curves.sort(key=lambda line: -line.get_ydata()[-1])  # in the order of their ends
+        curves = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
+        # In the order of their ends.
+        curves.sort(key=lambda line: -np.asarray(line.get_ydata())[-1])
         options = {"frameon": False, "fontsize": 8.5, "handlelength": 3, "alignment": "left"}
         figure.legend(handles=curves, loc="outside right upper", title="by last return", **options)
     figure.savefig(path, dpi=DPI)
@@ -89,10 +91,15 @@ def _draw_run(axes: Axes, run: RunFolder, style: ArmStyle, label: str, is_detail
     if is_detailed and training and curve is not training:
         axes.plot(*zip(*training, strict=True), color=style.colour, alpha=0.35, linewidth=0.8)
     if is_detailed and dots:
-        look = {"alpha": 0.35, "s": 9, "linewidths": 0, "clip_on": False}
-        axes.scatter(*zip(*dots, strict=True), color=style.colour, **look)
+        dotted: dict[str, Any] = {"alpha": 0.35, "s": 9, "linewidths": 0, "clip_on": False}
+        axes.scatter(*zip(*dots, strict=True), color=style.colour, **dotted)
     marker = "o" if len(curve) <= 40 and curve is evaluation else None
-    look = style.line | {"linewidth": 1.8, "marker": marker, "markersize": 4, "clip_on": False}
+    look: dict[str, Any] = style.line | {
+        "linewidth": 1.8,
+        "marker": marker,
+        "markersize": 4,
+        "clip_on": False,
+    }
     axes.plot(*zip(*curve, strict=True), **look, label=label)
 
 

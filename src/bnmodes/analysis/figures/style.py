@@ -3,12 +3,13 @@
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from PIL import Image
 
@@ -18,8 +19,8 @@ from bnmodes.analysis.study_numbers import StudyNumbers
 
 Format = Literal["png", "pdf", "svg"]
 DPI = 150
-TITLE = {"loc": "left", "fontsize": 10, "fontweight": "bold"}
-_LOOK = {
+TITLE: dict[str, Any] = {"loc": "left", "fontsize": 10, "fontweight": "bold"}
+_LOOK: Any = {
     "font.size": 9,
     "axes.labelsize": 9,
     "axes.spines.top": False,
@@ -41,7 +42,9 @@ def game_title(game: str) -> str:
     return game.split("/")[-1].replace("_", " ")
 
 
-def new_figure(width: float, height: float, layout: str | None = "constrained") -> Figure:
+def new_figure(
+    width: float, height: float, layout: Literal["constrained"] | None = "constrained"
+) -> Figure:
     """Of a size in inches. Not known to pyplot, so nothing has to be closed."""
     return Figure(figsize=(width, height), layout=layout, facecolor="white")
 
@@ -99,12 +102,14 @@ def label_line_ends(panels: Sequence[Axes], fontsize: float = 8.0) -> None:
 
     Call it last: the figure is laid out, once for all panels, to know the lines' heights.
     """
-    panels[0].figure.draw_without_rendering()
+    figure = panels[0].get_figure(root=True)
+    assert figure is not None  # the panels are drawn in one
+    figure.draw_without_rendering()
     for axes in panels:
         ends = [
-            EndLabel(float(x[-1]), float(y[-1]), one.get_label(), one.get_color())
-            for one, (x, y) in ((line, line.get_data()) for line in axes.lines)
-            if not one.get_label().startswith("_")
+            EndLabel(float(x[-1]), float(y[-1]), str(one.get_label()), str(one.get_color()))
+            for one, (x, y) in ((line, np.asarray(line.get_xydata()).T) for line in axes.lines)
+            if not str(one.get_label()).startswith("_")
         ]
         _label_ends(axes, ends, fontsize)
 
@@ -161,7 +166,7 @@ def note_missing(figure: Figure, note: str) -> None:
     if not note:
         return
     room = 0.2 / figure.get_figheight()
-    if engine := figure.get_layout_engine():
+    if isinstance(engine := figure.get_layout_engine(), ConstrainedLayoutEngine):
         engine.set(rect=(0, room, 1, 1 - room))
     figure.text(
         0.995,

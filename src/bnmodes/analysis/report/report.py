@@ -104,7 +104,7 @@ def _facts(numbers: StudyNumbers) -> Iterable[str]:
 
 
 def _scored(study: Study) -> str:
-    evaluation = study.evaluation
+    evaluation = study.evaluated
     if study.metric == "evaluation":
         return (
             f"evaluation every {evaluation.every_decisions:,} decisions, "

@@ -39,7 +39,7 @@ def protocols_section(results: StudyResults) -> str:
     configs = _settings_by_arm(results)
     for arm in results.study.arms:
         config = configs[arm.name]
-        declared = as_table(config.protocol, config.capabilities(results.study.evaluation.episodes))
+        declared = as_table(config.protocol, config.capabilities(results.study.evaluated.episodes))
         alike.setdefault(json.dumps(declared), []).append(arm.name)
     content = []
     for described, names in alike.items():

@@ -81,7 +81,7 @@ def aggregates_section(numbers: StudyNumbers) -> str:
     ]
     for measure in MEASURES:
         whole = numbers.reference_point(measure)
-        percent = [f"IQM, % of {numbers.reference.name}"] if whole is not None else []
+        percent = [f"IQM, % of {numbers.reference_name}"] if whole is not None else []
         rows = []
         for arm in numbers.arms:
             cells = [

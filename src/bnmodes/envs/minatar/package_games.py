@@ -13,7 +13,8 @@ class PackageGames:
     """Several environments of one game."""
 
     def __init__(self, game: str, generators: list[np.random.RandomState]) -> None:
-        from minatar import Environment  # here, because its plotting libraries take a second
+        # Here, because its plotting libraries take a second.
+        from minatar import Environment
 
         self._envs = [Environment(game).env for _ in generators]
         # As built, they were dealt by generators of their own: `reset` deals the first true games.

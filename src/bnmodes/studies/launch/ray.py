@@ -6,6 +6,7 @@ import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import ray
 
@@ -82,7 +83,7 @@ class RayLauncher:
 
 
 def _connect(address: str, request: TaskRequest) -> None:
-    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address:
         _require_listener(address)
         try:

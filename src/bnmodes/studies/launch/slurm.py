@@ -110,7 +110,7 @@ class SlurmLauncher:
         states = job_states()
         if states is None:
             return {}  # the controller is busy or away; the jobs are not
-        ended = {}
+        ended: dict[Path, str] = {}
         for job in list(self._jobs):
             # Of cancelled tasks that never began, only their array is listed.
             state = states.get(job) or states.get(job.partition("_")[0])
@@ -187,7 +187,7 @@ class SlurmLauncher:
 
     def _exit_codes(self, job: str) -> list[int] | None:
         """None of a job that was stopped, or that failed as a whole."""
-        sent = SlurmJob(self.folder, job)
+        sent: SlurmJob[list[int]] = SlurmJob(self.folder, job)
         if not sent.paths.result_pickle.exists():  # else `result` would wait for it
             return None
         try:

@@ -4,6 +4,7 @@ import getpass
 import importlib.util
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from bnmodes.studies.launch.worker_command import WorkerCommand
 
@@ -40,7 +41,8 @@ def queued_commands(root: Path, states: dict[str, str]) -> dict[str, tuple[Worke
     """The runs of each job in the queue that was sent from this folder."""
     from submitit import SlurmJob  # here: `study status` works without it
 
-    jobs = [SlurmJob(jobs_folder(root), job) for job, state in states.items() if state not in ENDED]
+    waiting = [job for job, state in states.items() if state not in ENDED]
+    jobs: list[Any] = [SlurmJob(jobs_folder(root), job) for job in waiting]
     return {
         job.job_id: job.submission().function.commands
         for job in jobs

@@ -72,6 +72,7 @@ class WorkerCommand:
                 env=environment,
                 start_new_session=True,  # so that Ctrl-C reaches the launcher alone
             )
+        assert process.stdin is not None  # a pipe was asked for
         try:
             process.stdin.write(self.task_json)
             process.stdin.close()
