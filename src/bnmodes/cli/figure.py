@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 from rich.console import Console
 
-from bnmodes.cli.options import parse
+from bnmodes.cli.options import WITHOUT_DEFAULT, parse
 from bnmodes.cli.scoring import Scoring
 from bnmodes.errors import UsageError
-from bnmodes.studies.results import gather
 from bnmodes.studies.study import Study
+
+SHOWN_BY_DEFAULT = tyro.conf.arg(help_behavior_hint="(default: those that the paper shows)")
 
 console = Console(soft_wrap=True, highlight=False, markup=False)
 
@@ -21,17 +23,18 @@ class Figure(Scoring):
 
     number: tyro.conf.Positional[int]
     """From 1 to 12, as the paper numbers them."""
-    to: Path | None = None
+    to: Annotated[Path | None, WITHOUT_DEFAULT] = None
     """File to write, .png, .pdf or .svg; without it, figure-N.png in the folder of results."""
-    arms: tuple[str, ...] = ()
-    """Only these arms of its studies; without it, those that the paper shows."""
+    arms: Annotated[tuple[str, ...], SHOWN_BY_DEFAULT] = ()
+    """Only these arms of its studies."""
 
 
 def figure_command(args: list[str]) -> None:
+    options = parse(Figure, args, "bnmodes figure")
     from bnmodes.analysis.figures.style import render
     from bnmodes.analysis.paper_figures import PAPER_FIGURES
+    from bnmodes.studies.results import gather
 
-    options = parse(Figure, args, "bnmodes figure")
     if options.number not in PAPER_FIGURES:
         raise UsageError(f"the paper has no figure {options.number}: choose from 1 to 12.")
     figure = PAPER_FIGURES[options.number]

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from bnmodes.studies.results import StudyResults
-
 if TYPE_CHECKING:
     from bnmodes.analysis.study_numbers import StudyNumbers
+    from bnmodes.studies.results import StudyResults
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +20,7 @@ class Scoring:
     interval: Literal["stretched", "percentile"] = "stretched"
     """Intervals that hold at few seeds, or the plain percentile bootstrap that rliable uses."""
 
-    def numbers(self, results: StudyResults, **options) -> "StudyNumbers":
+    def numbers(self, results: "StudyResults", **options) -> "StudyNumbers":
         from bnmodes.analysis.study_numbers import StudyNumbers  # here: it takes a second
 
         return StudyNumbers(
