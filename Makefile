@@ -66,6 +66,7 @@ tools: .venv/tools
 lint: .venv/installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/mypy
 
 bench: .venv/installed
 	$(BIN)/bnmodes bench

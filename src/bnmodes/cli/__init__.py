@@ -3,19 +3,26 @@
 import importlib
 import sys
 
+from bnmodes.cli.prose import wrapped
 from bnmodes.errors import UsageError
 from bnmodes.nearest import nearest
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("runs:train_command", "train an agent; the same command again goes on with it"),
     "explain": ("runs:explain_command", "show which statistics each forward uses and updates"),
-    "audit": ("runs:audit_command", "measure what each forward of a run really uses and updates"),
+    "audit": (
+        "existing_runs:audit_command",
+        "measure what each forward of a run really does",
+    ),
     "env list": ("runs:env_list", "list every game"),
-    "watch": ("runs:watch_command", "play a trained agent and write a GIF"),
-    "plot": ("runs:plot", "draw the learning curves of runs"),
+    "watch": ("existing_runs:watch_command", "play a trained agent and write a GIF"),
+    "plot": ("existing_runs:plot", "draw the learning curves of runs"),
     "bench": ("bench:bench_command", "measure speed, and where the time goes"),
-    "study list": ("study:study_list", "list the studies"),
-    "study show": ("study:study_show", "arms, games, runs, and the time they would take here"),
+    "study list": ("study_catalog:study_list", "list the studies"),
+    "study show": (
+        "study_catalog:study_show",
+        "a study's arms, games, runs, and the time they take here",
+    ),
     "study run": ("study:study_run", "run a study, here or on a cluster; again: go on with it"),
     "study status": ("study:study_status", "how far a study is"),
     "study export": ("study:study_export", "write a study's results as one table"),
@@ -75,7 +82,7 @@ def main() -> None:
     try:
         _dispatch(sys.argv[1:])
     except UsageError as error:
-        print(f"bnmodes: {error}", file=sys.stderr)
+        print(wrapped(f"bnmodes: {error}", sys.stderr), file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
         sys.exit(0)

@@ -1,8 +1,6 @@
-"""Commands on studies: list, show, run, status, export, report, clean."""
+"""Commands on a study: run, status, export, report, power, clean."""
 
-import math
 import os
-import shlex
 import shutil
 import sys
 from dataclasses import dataclass
@@ -11,21 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from rich.console import Console
-from rich.table import Table
 
 from bnmodes.cli.launching import LaunchOptions
-from bnmodes.cli.options import ALL_BY_DEFAULT, NONE_BY_DEFAULT, WITHOUT_DEFAULT, parse
+from bnmodes.cli.options import NONE_BY_DEFAULT, WITHOUT_DEFAULT, parse
+from bnmodes.cli.prose import wrapped
 from bnmodes.cli.scoring import Scoring
+from bnmodes.cli.study_catalog import Choice
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.runs.folder import RunFolder
-from bnmodes.runs.progress import duration
 from bnmodes.runs.sinks import SinkName, require_usable
 from bnmodes.runs.stopping import StopRequest
-from bnmodes.studies.estimate import estimate_seconds, memory_bytes, transition_bytes
+from bnmodes.studies.estimate import transition_bytes
 from bnmodes.studies.launch.slurm_queue import run_states
 from bnmodes.studies.launch.worker_command import WorkerOptions
-from bnmodes.studies.registry import STUDIES, find_study
+from bnmodes.studies.registry import find_study
 from bnmodes.studies.study import Study
 
 if TYPE_CHECKING:
@@ -36,104 +34,6 @@ if TYPE_CHECKING:
 AN_ARM = tyro.conf.arg(metavar="ARM", help_behavior_hint="")
 
 console = Console(soft_wrap=True, highlight=False, markup=False)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A study, or a part of it."""
-
-    name: tyro.conf.Positional[str]
-    """Study, as `bnmodes study list` names it, or your own: FILE.py, or FILE.py:NAME of several."""
-    arms: Annotated[tuple[str, ...], ALL_BY_DEFAULT] = ()
-    """Only these arms."""
-    games: Annotated[tuple[str, ...], ALL_BY_DEFAULT] = ()
-    """Only these games."""
-    seeds: Annotated[tuple[int, ...], ALL_BY_DEFAULT] = ()
-    """Only these seeds."""
-
-    def report_command(self, out: Path) -> str:
-        """The command that reports just what was chosen here."""
-        words = ["bnmodes", "study", "report", self.name]
-        for name in ("arms", "games", "seeds"):
-            if chosen := getattr(self, name):
-                words += [f"--{name}", *map(str, chosen)]
-        return shlex.join([*words, "--out", str(out)])
-
-    def study(self) -> Study:
-        return find_study(self.name).restricted(self.arms, self.games, self.seeds)
-
-
-@dataclass(frozen=True)
-class List:
-    """List the studies."""
-
-
-def study_list(args: list[str]) -> None:
-    parse(List, args, "bnmodes study list")
-    table = Table("study", "arms", "games", "seeds", "runs", "decisions a run", box=None)
-    for study in STUDIES.values():
-        sizes = (len(study.arms), len(study.games), len(study.seeds))
-        counts = (*sizes, math.prod(sizes))
-        table.add_row(study.name, *map(str, counts), f"{study.total_decisions:,}")
-    console.print(table)
-
-
-@dataclass(frozen=True)
-class Show(Choice):
-    """Show a study: what it asks, its arms, its size, and how long it would take here."""
-
-    estimate: bool = True
-    """Measure a few seconds to estimate the time."""
-
-
-def study_show(args: list[str]) -> None:
-    options = parse(Show, args, "bnmodes study show")
-    study = options.study()
-    console.print(f"{study.name}: {study.question}\n")
-    console.print(f"arms   {', '.join(arm.name for arm in study.arms)}")
-    console.print(f"games  {', '.join(study.games)}")
-    console.print(f"seeds  {', '.join(map(str, study.seeds))}")
-    console.print(f"scored {_scored(study)}; in percent of {study.reference}")
-    console.print(f"rows   of training metrics every {study.record_every_decisions:,} decisions")
-    for warning in study.warnings():
-        console.print(f"note   {warning}")
-    decisions = len(study.runs) * study.total_decisions
-    console.print(
-        f"size   {len(study.runs):,} runs of {study.total_decisions:,} decisions, "
-        f"{decisions:,} in all"
-    )
-    shared = [
-        f"{len(common)} with {other.name}"
-        for other in STUDIES.values()
-        if other.name != study.name and (common := _hashes(study) & _hashes(other))
-    ]
-    if shared:
-        console.print(f"shared {', '.join(shared)}: run once for both in one --out")
-    if options.estimate:
-        seconds, cores = estimate_seconds(study), len(os.sched_getaffinity(0))
-        console.print(
-            f"time   about {duration(seconds)} on one core here, {duration(seconds / cores)} on "
-            f"{cores}, evaluations not counted"
-        )
-    console.print(
-        f"memory {memory_bytes(study) / 1e9:.1f} GB a process at most; disk up to "
-        f"{3 * transition_bytes(study) / 1e9:.1f} GB for the checkpoints of a run under way"
-    )
-
-
-def _scored(study: Study) -> str:
-    evaluation = study.evaluated
-    if study.metric == "test":
-        return (
-            f"finished games of greedy test environments, in {evaluation.test_bins} parts of a run"
-        )
-    return (
-        f"evaluations of {evaluation.episodes} games every {evaluation.every_decisions:,} decisions"
-    )
-
-
-def _hashes(study: Study) -> set[str]:
-    return {run.spec.content_hash for run in study.runs}
 
 
 @dataclass(frozen=True)
@@ -168,7 +68,7 @@ def study_run(args: list[str]) -> None:
     from bnmodes.studies.schedule import run_study
 
     for warning in study.warnings():
-        console.print(f"note: {warning}")
+        console.print(wrapped(f"note: {warning}"))
     # Gigabytes take their time to write, at every checkpoint.
     minutes = options.checkpoint_minutes or (60.0 if transition_bytes(study) > 1e9 else 5.0)
     workers = WorkerOptions(minutes, options.sinks, options.execution, options.network_seeds())
@@ -211,7 +111,7 @@ def study_status(args: list[str]) -> None:
     outdated = outdated_runs(study, options.out)
     console.print(status_table(study, options.out, run_states(options.out), outdated))
     for sentence in outdated_notes(outdated, options.out):
-        console.print(f"note: {sentence}")
+        console.print(wrapped(f"note: {sentence}"))
 
 
 def _tell_changes(results: "StudyResults") -> None:
@@ -222,7 +122,7 @@ def _tell_changes(results: "StudyResults") -> None:
     finished = set(results.study.runs) - set(results.missing)
     outdated = outdated_notes(results.outdated, results.root)
     for sentence in (*changed_plugins(finished, results.root), *outdated):
-        console.print(f"note: {sentence}")
+        console.print(wrapped(f"note: {sentence}"))
 
 
 @dataclass(frozen=True)
@@ -269,7 +169,7 @@ def study_power(args: list[str]) -> None:
 
     numbers = StudyNumbers(gather(options.study(), options.out), allow_missing=True)
     unknown = f"cannot tell: {options.name} has no reference arm with a spread between two seeds."
-    console.print(power_sentence(numbers) or unknown)
+    console.print(wrapped(power_sentence(numbers) or unknown))
 
 
 @dataclass(frozen=True)
@@ -315,12 +215,12 @@ def study_report(args: list[str]) -> None:
         results, reference=options.reference, contrasts=options.contrasts(study)
     )
     write_report(numbers, page, options.formats)
-    console.print(f"{study.name}: {study.question}\n")
+    console.print(wrapped(f"{study.name}: {study.question}\n"))
     # A narrow terminal wraps the lines; cut numbers would be worse.
     Console(width=max(console.width, 120), highlight=False).print(summary_table(numbers))
-    console.print(f"\n{headline(numbers)}\n\nWhat the data show:")
+    console.print(wrapped(f"\n{headline(numbers)}\n\nWhat the data show:"))
     for sentence in summary(numbers):
-        console.print(f"- {sentence}")
+        console.print(wrapped(f"- {sentence}"))
     console.print(f"\nreport   {page}")
     console.print(f"figures  {page.with_name(f'{page.stem}-figures')}{os.sep}")
 

@@ -1,0 +1,119 @@
+"""Which studies there are: list and show, and how a study or a part of it is named."""
+
+import math
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from bnmodes.cli.options import ALL_BY_DEFAULT, parse
+from bnmodes.cli.prose import wrapped
+from bnmodes.runs.progress import duration
+from bnmodes.studies.estimate import estimate_seconds, memory_bytes, transition_bytes
+from bnmodes.studies.registry import STUDIES, find_study
+from bnmodes.studies.study import Study
+
+console = Console(soft_wrap=True, highlight=False, markup=False)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A study, or a part of it."""
+
+    name: tyro.conf.Positional[str]
+    """Study, as `bnmodes study list` names it, or your own: FILE.py, or FILE.py:NAME of several."""
+    arms: Annotated[tuple[str, ...], ALL_BY_DEFAULT] = ()
+    """Only these arms."""
+    games: Annotated[tuple[str, ...], ALL_BY_DEFAULT] = ()
+    """Only these games."""
+    seeds: Annotated[tuple[int, ...], ALL_BY_DEFAULT] = ()
+    """Only these seeds."""
+
+    def report_command(self, out: Path) -> str:
+        """The command that reports just what was chosen here."""
+        words = ["bnmodes", "study", "report", self.name]
+        for name in ("arms", "games", "seeds"):
+            if chosen := getattr(self, name):
+                words += [f"--{name}", *map(str, chosen)]
+        return shlex.join([*words, "--out", str(out)])
+
+    def study(self) -> Study:
+        return find_study(self.name).restricted(self.arms, self.games, self.seeds)
+
+
+@dataclass(frozen=True)
+class List:
+    """List the studies."""
+
+
+def study_list(args: list[str]) -> None:
+    parse(List, args, "bnmodes study list")
+    table = Table("study", "arms", "games", "seeds", "runs", "decisions a run", box=None)
+    for study in STUDIES.values():
+        sizes = (len(study.arms), len(study.games), len(study.seeds))
+        counts = (*sizes, math.prod(sizes))
+        table.add_row(study.name, *map(str, counts), f"{study.total_decisions:,}")
+    console.print(table)
+
+
+@dataclass(frozen=True)
+class Show(Choice):
+    """Show a study: what it asks, its arms, its size, and how long it would take here."""
+
+    estimate: bool = True
+    """Measure a few seconds to estimate the time."""
+
+
+def study_show(args: list[str]) -> None:
+    options = parse(Show, args, "bnmodes study show")
+    study = options.study()
+    console.print(wrapped(f"{study.name}: {study.question}\n"))
+    console.print(wrapped(f"arms   {', '.join(arm.name for arm in study.arms)}"))
+    console.print(wrapped(f"games  {', '.join(study.games)}"))
+    console.print(f"seeds  {', '.join(map(str, study.seeds))}")
+    console.print(f"scored {_scored(study)}; in percent of {study.reference}")
+    console.print(f"rows   of training metrics every {study.record_every_decisions:,} decisions")
+    for warning in study.warnings():
+        console.print(f"note   {warning}")
+    decisions = len(study.runs) * study.total_decisions
+    console.print(
+        f"size   {len(study.runs):,} runs of {study.total_decisions:,} decisions, "
+        f"{decisions:,} in all"
+    )
+    shared = [
+        f"{len(common)} with {other.name}"
+        for other in STUDIES.values()
+        if other.name != study.name and (common := _hashes(study) & _hashes(other))
+    ]
+    if shared:
+        console.print(f"shared {', '.join(shared)}: run once for both in one --out")
+    if options.estimate:
+        seconds, cores = estimate_seconds(study), len(os.sched_getaffinity(0))
+        console.print(
+            f"time   about {duration(seconds)} on one core here, {duration(seconds / cores)} on "
+            f"{cores}, evaluations not counted"
+        )
+    console.print(
+        f"memory {memory_bytes(study) / 1e9:.1f} GB a process at most; disk up to "
+        f"{3 * transition_bytes(study) / 1e9:.1f} GB for the checkpoints of a run under way"
+    )
+
+
+def _scored(study: Study) -> str:
+    evaluation = study.evaluated
+    if study.metric == "test":
+        return (
+            f"finished games of greedy test environments, in {evaluation.test_bins} parts of a run"
+        )
+    return (
+        f"evaluations of {evaluation.episodes} games every {evaluation.every_decisions:,} decisions"
+    )
+
+
+def _hashes(study: Study) -> set[str]:
+    return {run.spec.content_hash for run in study.runs}
