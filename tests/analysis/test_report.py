@@ -277,6 +277,16 @@ def test_the_bar_chart_of_a_phone_is_another_picture(small, open_page):
     assert shown[390][1] < 2.5, "its letters are not shrunk away"
 
 
+def test_wide_pictures_are_swiped_on_a_phone_with_letters_that_can_be_read(large, open_page):
+    page = open_page(large[1], 390)
+    shrunk = page.eval_on_selector_all(
+        "figure img", "all => all.map(one => one.naturalWidth / one.clientWidth)"
+    )
+    assert max(shrunk) < 2.5
+    boxes = page.eval_on_selector_all("figure .sheet", "all => all.map(one => one.clientWidth)")
+    assert max(boxes) <= 390
+
+
 def test_every_run_is_a_dot_that_tells_its_numbers_and_leads_to_its_folder(small, open_page):
     results, path = small
     dots = open_page(path).eval_on_selector_all(

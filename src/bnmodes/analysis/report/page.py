@@ -57,6 +57,11 @@ figure .sheet { display: block; background: #fff; border: 1px solid var(--rule);
   border-radius: .5rem; padding: .6rem; }
 figure img { display: block; width: 100%; height: auto; margin: 0 auto; }
 figcaption { font-size: .9rem; color: var(--soft); margin-top: .5rem; max-width: 46rem; }
+@media (max-width: 600px) {
+  figure.large .sheet { overflow-x: auto; }
+  figure.large img { width: calc(62px * var(--inches)); }
+  figure.large figcaption::before { content: "Swipe the picture to see all of it. "; }
+}
 details { margin: .5rem 0; } summary { cursor: pointer; font-weight: 600; }
 code { font-size: .88em; }
 th a { color: inherit; text-decoration-color: var(--rule); }
@@ -67,6 +72,7 @@ svg.dots a:hover circle, svg.dots a:focus circle { stroke: var(--ink); stroke-wi
 """
 
 
+_PHONE_INCHES = 6.0
 _NUMERIC = ' class="n"'  # right-aligned, in a cell and in the header above it
 
 
@@ -164,14 +170,14 @@ def number(value: float) -> str:
 def picture(
     name: str, png: bytes, inches: float, caption: str, link: str, narrow: bytes | None = None
 ) -> str:
-    """It fits any screen; a tap opens the file itself, which can be enlarged."""
+    """It fits any screen; a tap opens the file itself, which can be enlarged. On a phone a wide one
+    that has no narrow form is swiped sideways: its text would be too small otherwise."""
+    kind = ' class="large"' if narrow is None and inches > _PHONE_INCHES else ""
     source = f'<source media="(max-width: 600px)" srcset="{_data(narrow)}">' if narrow else ""
-    image = (
-        f'<img alt="{escape(caption)}" style="max-width:{round(110 * inches)}px" '
-        f'src="{_data(png)}">'
-    )
+    size = f"max-width:{round(110 * inches)}px; --inches:{inches:g}"
+    image = f'<img alt="{escape(caption)}" style="{size}" src="{_data(png)}">'
     return (
-        f'<figure id="figure-{escape(name)}"><a class="sheet" href="{escape(link)}" '
+        f'<figure id="figure-{escape(name)}"{kind}><a class="sheet" href="{escape(link)}" '
         f'title="open the picture alone"><picture>{source}{image}</picture></a>'
         f"<figcaption>{escape(caption)}</figcaption></figure>"
     )
