@@ -1,6 +1,7 @@
 """The paper's twelve figures, by their numbers, each from the studies that it shows.
 
 Colours, dashes and markers are those of `palette`, which follows the paper's captions. What differs
+from typing import Any
 from the paper is said in docs/paper.md.
 """
 
@@ -84,7 +85,7 @@ def _representation(c51: StudyNumbers, pqn: StudyNumbers) -> Figure:
             )
     figure = new_figure(12.5, 6.2)
     _note_missing(figure, c51, pqn)
-    rows = figure.subfigures(2, 1)
+    rows: Any = figure.subfigures(2, 1)
     panels = []
     for part, name, numbers in zip(rows, ("C51", "PQN"), (c51, pqn), strict=True):
         for axes, metric in zip(part.subplots(1, len(PANELS)), PANELS, strict=True):

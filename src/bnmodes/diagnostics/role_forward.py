@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Int64, Shaped
@@ -85,7 +85,8 @@ class RoleForward:
 
 def joined(forwards: Sequence[RoleForward]) -> RoleForward:
     """All batches of one role as a single batch; the samples that the role keeps come first."""
-    kept, others = [], []
+    kept: list[Any] = []
+    others: list[Any] = []
     for forward in forwards:
         is_kept = torch.zeros(forward.batch_size, dtype=torch.bool)
         is_kept[forward.kept] = True
@@ -93,7 +94,8 @@ def joined(forwards: Sequence[RoleForward]) -> RoleForward:
         others.append(forward.at((~is_kept).nonzero()[:, 0]).inputs)
     together = [*kept, *others]
     if isinstance(together[0], Tensor):
-        inputs, number = torch.cat(together), sum(map(len, kept))
+        inputs: Inputs = torch.cat(together)
+        number = sum(map(len, kept))
     else:
         inputs = tuple(torch.cat(parts) for parts in zip(*together, strict=True))
         number = sum(len(parts[0]) for parts in kept)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -114,7 +115,7 @@ def draw_per_game(numbers: StudyNumbers, *utds: float) -> Figure:
     grids = [_Grid(len(_games(numbers)), of_utd) for of_utd in labels]
     heights = [grid.height for grid in grids]
     figure = new_figure(grids[0].width, sum(heights), layout=None)
-    parts = [figure]
+    parts: Any = [figure]
     if len(utds) > 1:
         parts = figure.subfigures(len(utds), 1, height_ratios=heights)
     note_missing(figure, numbers.missing_note(utds, compares_games=False))
@@ -143,10 +144,12 @@ def _draw_grid(figure: FigureBase, grid: _Grid, numbers: StudyNumbers, utd: floa
     figure.supylabel(
         numbers.raw(arms[0][1]).unit, fontsize=font + 2, x=0.08 / grid.width, ha="left"
     )
-    looks = [numbers.style(arm) for _, arm in arms]
+    looks: list[Any] = [
+        numbers.style(arm).line | numbers.style(arm).points | _MARKED for _, arm in arms
+    ]
     figure.legend(
-        handles=[Line2D([], [], **one.line, **one.points, **_MARKED, linewidth=2) for one in looks],
-        labels=grid.labels,
+        [Line2D([], [], **look, linewidth=2) for look in looks],
+        grid.labels,
         loc="upper left",
         title="; ".join(filter(None, (numbers.utd_name(utd), "mean ± standard error over seeds"))),
         title_fontsize=font + 2,

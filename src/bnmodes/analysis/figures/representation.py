@@ -1,6 +1,7 @@
 """Dormant units and the effective rank of the features while learning."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -27,7 +28,7 @@ PANELS = {
     SRANK: "srank (99% of the spectrum)",
 }
 
-POOLED_LINE = {"linewidth": 0.7, "marker": "+", "markersize": 4}
+POOLED_LINE: dict[str, Any] = {"linewidth": 0.7, "marker": "+", "markersize": 4}
 
 
 @study_figure(place=8)
@@ -86,8 +87,8 @@ def side_legend(figure: FigureBase, numbers: StudyNumbers) -> None:
         for _, arm in arms
     ]
     figure.legend(
-        handles=[*lines, Line2D([], [], color="#555555", **POOLED_LINE)],
-        labels=[*(line.label for line, _ in arms), "pooled minibatches"],
+        [*lines, Line2D([], [], color="#555555", **POOLED_LINE)],
+        [*(line.label for line, _ in arms), "pooled minibatches"],
         loc="outside right upper",
         title="IQM, 95% intervals",
         alignment="left",
