@@ -31,7 +31,7 @@ def title(display: Display) -> str:
 
 
 def test_when_nothing_waits_the_longest_row_is_what_is_left(running):
-    assert title(running).endswith(f"about {duration(90)} left")
+    assert title(running).endswith(f"about {duration(90.0)} left")
 
 
 def test_waiting_runs_are_shared_by_the_processes_at_their_arms_pace(running):

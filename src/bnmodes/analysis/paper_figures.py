@@ -1,12 +1,12 @@
 """The paper's twelve figures, by their numbers, each from the studies that it shows.
 
 Colours, dashes and markers are those of `palette`, which follows the paper's captions. What differs
-from typing import Any
 from the paper is said in docs/paper.md.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.figure import Figure
 

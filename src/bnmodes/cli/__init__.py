@@ -82,7 +82,7 @@ def main() -> None:
     try:
         _dispatch(sys.argv[1:])
     except UsageError as error:
-        print(wrapped(f"bnmodes: {error}", sys.stderr), file=sys.stderr)
+        print(wrapped(f"bnmodes: {error}", sys.stderr.isatty()), file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
         sys.exit(0)

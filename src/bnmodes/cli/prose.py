@@ -3,15 +3,14 @@
 import shutil
 import sys
 import textwrap
-from typing import TextIO
 
 
-def wrapped(text: str, stream: TextIO | None = None) -> str:
-    """`text` as it is, or, where `stream` (standard output) is a terminal, in lines of its width.
+def wrapped(text: str, is_terminal: bool | None = None) -> str:
+    """`text` as it is, or in lines of a terminal's width; by default, if standard output is one.
 
     Words longer than a line, such as paths, stay whole: the terminal itself breaks them.
     """
-    if not (stream or sys.stdout).isatty():
+    if not (sys.stdout.isatty() if is_terminal is None else is_terminal):
         return text
     columns = shutil.get_terminal_size().columns
     wrap = textwrap.TextWrapper(columns, break_long_words=False, break_on_hyphens=False)
