@@ -15,7 +15,6 @@ from bnmodes.agents.registry import AGENTS, find_agent, require_known
 from bnmodes.cli.existing_runs import OfRun
 from bnmodes.cli.options import (
     NONE_BY_DEFAULT,
-    WITHOUT_DEFAULT,
     RunChoice,
     RunDetails,
     RunOptions,
@@ -36,6 +35,11 @@ from bnmodes.runs.stopping import Stopped
 # PyTorch takes seconds to import: the commands that need it import what they use.
 console = Console(soft_wrap=True, highlight=False, markup=False)
 
+NAMED_BY_DEFAULT = tyro.conf.arg(
+    metavar="PATH",
+    help_behavior_hint="(default: under runs/, named by game, agent, arm, seed and hash)",
+)
+
 Details = TypeVar("Details", bound=RunDetails)
 
 
@@ -43,8 +47,8 @@ Details = TypeVar("Details", bound=RunDetails)
 class HowToTrain:
     """Where a run is kept, and how."""
 
-    out: Annotated[Path | None, WITHOUT_DEFAULT] = None
-    """Folder of the run; without it, one under runs/ named by game, agent, arm, seed and hash."""
+    out: Annotated[Path | None, NAMED_BY_DEFAULT] = None
+    """Folder of the run."""
     checkpoint_minutes: float = 5.0
     """Minutes between checkpoints."""
     threads: int = 0

@@ -27,7 +27,7 @@ def finish_horizontal(axes: Axes, numbers: StudyNumbers) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(thousands))
 
 
-def thousands(value: float, _position: float | None) -> str:
+def thousands(value: float, _position: int | float | None) -> str:
     """A tick label: 1.2k, 3M."""
     for size, letter in ((1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
