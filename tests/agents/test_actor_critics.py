@@ -321,6 +321,7 @@ POLICY = {
 
 
 DECISIONS = {"td3": 700, "xqc": 600, "mrq": 400}
+LONGER = {("xqc", "truncation"): 1000}
 
 
 @pytest.mark.learns
@@ -328,10 +329,16 @@ DECISIONS = {"td3": 700, "xqc": 600, "mrq": 400}
 @pytest.mark.parametrize("name", AGENTS)
 def test_learned_values_and_actions_are_right_on_the_probes(name, probe, seed):
     """Much noise keeps every action visited; at temperature 1 the policy becomes the greedy one,
-    whose values are the optimal ones."""
+    whose values are the optimal ones.
+
+    Where no episode ends, each sweep through the target brings a value nearer by a tenth only, and
+    XQC's learning rate falls over all decisions: of a run of 600 its values end at 4.1 to 4.5
+    instead of 5, whatever the processor; of a run of 1,000 they are right.
+    """
     settings = POLICY | LEARNING[name]
-    agent, games = build(name, f"probe/{probe}", None, DECISIONS[name], seed, **settings)
-    play(agent, games, decisions=DECISIONS[name])
+    decisions = LONGER.get((name, probe), DECISIONS[name])
+    agent, games = build(name, f"probe/{probe}", None, decisions, seed, **settings)
+    play(agent, games, decisions)
     observations, true_q = PROBES[probe].true_values(gamma=0.9)
     states, actions = true_q.shape
     obs = torch.from_numpy(observations).repeat_interleave(actions, 0)
