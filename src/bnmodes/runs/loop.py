@@ -1,4 +1,8 @@
-"""From a specification to a finished run: the one loop for every agent and every game."""
+"""From a specification to a finished run: the one loop for every agent and every game.
+
+A run that was stopped and resumed equals one that never stopped bit for bit, on one model of
+processor, with one number of threads and one set of package versions. Elsewhere rounding differs.
+"""
 
 import time
 from dataclasses import dataclass, field
