@@ -5,6 +5,7 @@ norms, activations and head keep what passes through them.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 from jaxtyping import Float
@@ -82,30 +83,37 @@ def _hook_layers(stack: LayerStack, layers: list[LayerRecord]) -> list[Removable
     before: dict[str, Tensor] = {}
     handles = []
     for name, norm, activation in zip(stack.names, stack.norms, stack.activations, strict=True):
-
-        def keep_input(_, inputs, __, name=name):
-            before[name] = inputs[0]
-
-        def keep_layer(_, __, units, name=name, norm=norm):
-            layers.append(LayerRecord(name, norm, before.pop(name), units))
-
-        handles.append(norm.register_forward_hook(keep_input))
-        handles.append(activation.register_forward_hook(keep_layer))
+        handles.append(norm.register_forward_hook(partial(_keep_input, before, name)))
+        keep = partial(_keep_layer, layers, before, name, norm)
+        handles.append(activation.register_forward_hook(keep))
     return handles
 
 
 def _hook_input_norm(
     input_norm: ModedModule, parts: Mapping[str, slice], layers: list[LayerRecord]
 ) -> RemovableHandle:
-    def keep_parts(norm, inputs, _):
-        for name, channels in parts.items():
-            layers.append(LayerRecord(name, norm, inputs[0][:, channels], None, channels))
-
-    return input_norm.register_forward_hook(keep_parts)
+    return input_norm.register_forward_hook(partial(_keep_parts, layers, parts))
 
 
 def _hook_head(head: nn.Linear, name: str, head_inputs: dict[str, Tensor]) -> RemovableHandle:
-    def keep_input(_, inputs, __):
-        head_inputs[name] = inputs[0]
+    return head.register_forward_hook(partial(_keep_input, head_inputs, name))
 
-    return head.register_forward_hook(keep_input)
+
+# The hooks: PyTorch calls each with the module, its inputs and its output.
+
+
+def _keep_input(kept: dict[str, Tensor], name: str, _module, inputs, _output) -> None:
+    kept[name] = inputs[0]
+
+
+def _keep_layer(
+    layers: list[LayerRecord], before: dict[str, Tensor], name: str, norm, _module, _inputs, units
+) -> None:
+    layers.append(LayerRecord(name, norm, before.pop(name), units))
+
+
+def _keep_parts(
+    layers: list[LayerRecord], parts: Mapping[str, slice], norm, inputs, _output
+) -> None:
+    for name, channels in parts.items():
+        layers.append(LayerRecord(name, norm, inputs[0][:, channels], None, channels))
