@@ -28,10 +28,9 @@ docs: .venv/installed-dev
 test: .venv/installed-dev lint .venv/tools
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-# What is long by nature: real runs that must learn, studies that are killed and go on. Types are
-# checked by the other tests.
+# What is long by nature: real runs that must learn, studies that are killed and go on, compilation.
 test-slow: .venv/installed-dev .venv/tools
-	JAXTYPING_DISABLE=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 # Numbers and learning, with the arithmetic of older processors too.
 test-processors: .venv/installed-dev .venv/tools

@@ -159,7 +159,7 @@ SHORT = {"learning_starts_decisions": 10, "replay_capacity": 50}
 
 
 def spec_of(agent: str, total_decisions: int = 30):
-    evaluation = EvaluationSettings(every_decisions=30, episodes=2)
+    evaluation = EvaluationSettings(every_decisions=30, episodes=2, epsilon=0.5)
     return make_spec(
         agent,
         "probe/chain",

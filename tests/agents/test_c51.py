@@ -49,7 +49,9 @@ def equal(a, b) -> bool:
 @pytest.mark.parametrize("utd", [0.1, 0.25, 1.0, 2.0, 12.0])
 @pytest.mark.parametrize("num_envs", [1, 4])
 def test_updates_per_decision_are_counted_after_the_start(utd, num_envs):
-    agent, games = build(updates_per_decision=utd, num_envs=num_envs, target_period_decisions=20)
+    agent, games = build(
+        updates_per_decision=utd, num_envs=num_envs, target_period_decisions=20, batch_size=4
+    )
     play(agent, games, decisions=60)
     assert agent.updates == round((60 - 20) * utd)
 

@@ -13,7 +13,7 @@ from bnmodes.runs.folder import RunFolder
 
 SHORT = [
     "train", "c51", "--total-decisions", "60", "--learning-starts-decisions", "20",
-    "--evaluation.episodes", "2", "--record-every-decisions", "20",
+    "--evaluation.episodes", "2", "--evaluation.epsilon", "0.5", "--record-every-decisions", "20",
 ]  # fmt: skip
 
 
@@ -196,14 +196,16 @@ def test_actor_critics_train_by_the_same_command(run, tmp_path):
     for agent in ("td3", "xqc", "mrq"):
         code, out, _ = run(
             "train", agent, "--total-decisions", "40", "--learning-starts-decisions", "30",
-            "--evaluation.episodes", "2", "--batch-size", "8", "--out", tmp_path / agent,
+            "--evaluation.episodes", "2", "--evaluation.epsilon", "0.5", "--batch-size", "8",
+            "--out", tmp_path / agent,
             *(["--target-period-updates", "5"] if agent == "mrq" else []),
         )  # fmt: skip
         assert code == 0
         assert "finished 40 decisions" in out
     runs = [tmp_path / agent for agent in ("td3", "xqc", "mrq")]
     assert run("plot", *runs, "--to", tmp_path / "curve.png")[0] == 0
-    run("train", "xqc", "--total-decisions", "20", "--evaluation.episodes", "2",
+    run("train", "xqc", "--total-decisions", "20",
+        "--evaluation.episodes", "2", "--evaluation.epsilon", "0.5",
         "--protocol.improve-critic.statistics", "batch", "--out", tmp_path / "y")  # fmt: skip
     assert RunFolder(tmp_path / "y").spec().arm == "bn-joined-changed"
 

@@ -12,7 +12,7 @@ from bnmodes.cli.study import Run
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import train
 from bnmodes.runs.spec import EvaluationSettings
-from bnmodes.studies import registry
+from bnmodes.studies import estimate, registry
 from bnmodes.studies.launch.worker_command import WorkerCommand, WorkerOptions
 from bnmodes.studies.results import run_path
 from helpers.small_study import small_study
@@ -135,16 +135,18 @@ def test_networks_are_kept_by_choice_of_seeds(choice, kept, tmp_path):
     assert [json.loads(each.task_json)["keep_networks"] for each in commands] == kept
 
 
-def test_show_tells_size_sharing_and_time(run):
+def test_show_tells_size_sharing_and_time(run, monkeypatch):
+    monkeypatch.setattr(estimate, "_WARM_UP_SECONDS", 0.1)
+    monkeypatch.setattr(estimate, "_MEASURE_SECONDS", 0.1)
     _, out, _ = run("study", "show", "small")
     assert "4 runs of 400 decisions, 1,600 in all" in out
     assert "on one core here" in out
     _, out, _ = run("study", "show", "paper-a", "--no-estimate")
+    assert "memory 8.7 GB a process" in out
     assert "546 runs" in out
     assert "234 with paper-b" in out
     _, out, _ = run("study", "list")
     assert "2340" in out
-    assert "memory 8.7 GB a process" in run("study", "show", "paper-a", "--no-estimate")[1]
 
 
 def test_a_finished_run_with_torn_metrics_is_a_sentence_that_helps(run, tmp_path):

@@ -29,7 +29,7 @@ STUDY = Study(
     games=("my_games.py:make_it", "gymnasium/CartPole-v1"),
     seeds=(0,),
     total_decisions=1_200,
-    evaluation=EvaluationSettings(every_decisions=600, episodes=2),
+    evaluation=EvaluationSettings(every_decisions=600, episodes=2, epsilon=0.5),
 )
 """
 

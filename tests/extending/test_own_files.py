@@ -1,5 +1,5 @@
-"""A user's own study, game and agent, from a folder outside the package, in processes of their own:
-trained, killed in the middle, resumed, reported."""
+"""A user's own study, game and agent, from a folder outside the package: trained in processes of
+their own, killed in the middle, resumed, reported."""
 
 import json
 import os
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bnmodes import plugins
 from extending.own_files import write_files
 
 
@@ -25,8 +26,24 @@ def command(*args) -> list[str]:
     return [sys.executable, "-m", "bnmodes", *map(str, args)]
 
 
-def bnmodes(folder: Path, *args) -> subprocess.CompletedProcess:
-    return subprocess.run(command(*args), cwd=folder, capture_output=True, text=True, timeout=600)
+def in_a_process(folder: Path, *args) -> str:
+    """What is printed by a command that succeeds."""
+    done = subprocess.run(command(*args), cwd=folder, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def bnmodes(run, monkeypatch):
+    """Exit code and what is printed by a command in a folder, here, with no plugin loaded yet."""
+
+    def call(folder: Path, *args) -> tuple[int, str]:
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(plugins, "_loaded", {})
+        code, out, err = run(*args)
+        return code, out + err
+
+    return call
 
 
 def metrics(root: Path) -> dict[str, str]:
@@ -36,12 +53,12 @@ def metrics(root: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def undisturbed(folder) -> dict[str, str]:
-    done = bnmodes(folder, "study", "run", "my_study.py", "--out", "undisturbed")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "`bnmodes study report my_study.py --out undisturbed`" in done.stdout
+    said = in_a_process(folder, "study", "run", "my_study.py", "--out", "undisturbed")
+    assert "`bnmodes study report my_study.py --out undisturbed`" in said
     return metrics(folder / "undisturbed")
 
 
+@pytest.mark.slow
 def test_a_study_killed_in_the_middle_ends_with_the_same_results(folder, undisturbed):
     assert len(undisturbed) == 4
     arguments = ("study", "run", "my_study.py", "--out", "killed", "--checkpoint-minutes", "0.002")
@@ -53,8 +70,7 @@ def test_a_study_killed_in_the_middle_ends_with_the_same_results(folder, undistu
         time.sleep(0.05)
     study.send_signal(signal.SIGKILL)
     study.wait()
-    again = bnmodes(folder, *arguments)
-    assert again.returncode == 0, again.stdout + again.stderr
+    in_a_process(folder, *arguments)
     resumed = [
         json.loads(mark.read_text())["resumes"] for mark in folder.glob("killed/runs/*/done.json")
     ]
@@ -62,15 +78,19 @@ def test_a_study_killed_in_the_middle_ends_with_the_same_results(folder, undistu
     assert metrics(folder / "killed") == undisturbed
 
 
-def test_its_report_names_its_arms_and_games(folder, undisturbed):
-    done = bnmodes(folder, "study", "report", "my_study.py", "--out", "undisturbed")
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_every_run_is_done(undisturbed):
+    assert len(undisturbed) == 4
+
+
+def test_its_report_names_its_arms_and_games(bnmodes, folder, undisturbed):
+    code, said = bnmodes(folder, "study", "report", "my_study.py", "--out", "undisturbed")
+    assert code == 0, said
     page = (folder / "undisturbed" / "own.html").read_text()
     for words in ("C51", "DQN", "make_it", "CartPole-v1", "Does it run outside?"):
         assert words in page
 
 
-def test_commands_on_its_runs_ask_for_the_file_and_then_work(folder, undisturbed):
+def test_commands_on_its_runs_ask_for_the_file_and_then_work(bnmodes, folder, undisturbed):
     runs = folder / "undisturbed" / "runs"
     own = [
         path.parent
@@ -78,25 +98,25 @@ def test_commands_on_its_runs_ask_for_the_file_and_then_work(folder, undisturbed
         if json.loads(path.read_text())["spec"]["agent"] == "my_agent.py:DQN"
         and "CartPole" in path.read_text()
     ]
-    refused = bnmodes(folder, "audit", own[0])
-    assert refused.returncode == 2
-    assert "--plugin PATH/my_agent.py" in refused.stderr
-    audited = bnmodes(folder, "audit", own[0], "--plugin", "my_agent.py")
-    assert audited.returncode == 0, audited.stdout + audited.stderr
-    assert "predict" in audited.stdout
+    code, refusal = bnmodes(folder, "audit", own[0])
+    assert code == 2
+    assert "--plugin PATH/my_agent.py" in refusal
+    code, audited = bnmodes(folder, "audit", own[0], "--plugin", "my_agent.py")
+    assert code == 0, audited
+    assert "predict" in audited
 
 
-def test_a_changed_file_is_told(folder, undisturbed, tmp_path):
+def test_a_changed_file_is_told(bnmodes, folder, undisturbed, tmp_path):
     write_files(tmp_path)
     with open(tmp_path / "my_agent.py", "a") as file:
         file.write("\n# another version\n")
     os.symlink(folder / "undisturbed", tmp_path / "undisturbed")
-    done = bnmodes(tmp_path, "study", "run", "my_study.py", "--out", "undisturbed")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "my_agent.py has changed since" in done.stdout
+    code, said = bnmodes(tmp_path, "study", "run", "my_study.py", "--out", "undisturbed")
+    assert code == 0, said
+    assert "my_agent.py has changed since" in said
 
 
-def test_results_alone_import_nothing(folder, undisturbed, tmp_path):
+def test_results_alone_import_nothing(bnmodes, folder, undisturbed, tmp_path):
     """A results folder is opened from elsewhere, with a trap in place of the user's file."""
     trap = tmp_path / "trap"
     for run in (folder / "undisturbed" / "runs").iterdir():
@@ -136,14 +156,10 @@ K = AgentKind("k", "", C51Settings, {"a": {}}, "a", Empty)
         ("", ("train", "c51", "--env", "gymnasium/CartPol-v1"), "CartPole-v1"),
     ],
 )  # fmt: skip
-def test_bad_files_get_one_clear_sentence(run, folder, monkeypatch, source, arguments, words):
-    from bnmodes import plugins
-
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(plugins, "_loaded", {})
+def test_bad_files_get_one_clear_sentence(bnmodes, folder, source, arguments, words):
     (folder / "bad.py").write_text(source)
-    code, out, err = run(*arguments)
-    assert code == 2, out + err
-    assert words in err
-    assert "Traceback" not in err
-    assert err.count("\n") == 1
+    code, said = bnmodes(folder, *arguments)
+    assert code == 2, said
+    assert words in said
+    assert "Traceback" not in said
+    assert said.count("\n") == 1

@@ -1,4 +1,4 @@
-"""Small runs for tests."""
+"""Small runs for tests. Evaluations are half random, since untrained greedy games can be long."""
 
 from bnmodes.runs.spec import DiagnosticsSettings, EvaluationSettings
 from bnmodes.runs.spec import make_spec as spec_of
@@ -11,6 +11,7 @@ def make_spec(env="minatar/breakout", arm="bn-tracked", total_decisions=400, see
         "learning_starts_decisions": 50,
         "target_period_decisions": 70,
         "updates_per_decision": 1.0,
+        "batch_size": 8,
     }
     if arm == "bn-tracked":
         short |= {"protocol.bootstrap.track": 0.1}
@@ -22,8 +23,8 @@ def make_spec(env="minatar/breakout", arm="bn-tracked", total_decisions=400, see
         changes=short | changes,
         total_decisions=total_decisions,
         record_every_decisions=30,
-        evaluation=EvaluationSettings(every_decisions=150, episodes=3),
-        diagnostics=DiagnosticsSettings(points=4),
+        evaluation=EvaluationSettings(every_decisions=150, episodes=3, epsilon=0.5),
+        diagnostics=DiagnosticsSettings(points=2),
     )
 
 
@@ -37,8 +38,8 @@ def make_pqn_spec(env="minatar/breakout", arm="bn-running", total_decisions=600,
         changes=small | changes,
         total_decisions=total_decisions,
         record_every_decisions=60,
-        evaluation=EvaluationSettings(every_decisions=300, episodes=3, test_bins=10),
-        diagnostics=DiagnosticsSettings(points=4),
+        evaluation=EvaluationSettings(every_decisions=300, episodes=3, epsilon=0.5, test_bins=10),
+        diagnostics=DiagnosticsSettings(points=2),
     )
 
 
@@ -50,8 +51,8 @@ def make_actor_critic_spec(agent, env="minatar/breakout", arm=None, total_decisi
         changes=changes,
         total_decisions=total_decisions,
         record_every_decisions=20,
-        evaluation=EvaluationSettings(every_decisions=80, episodes=3),
-        diagnostics=DiagnosticsSettings(points=4),
+        evaluation=EvaluationSettings(every_decisions=80, episodes=3, epsilon=0.5),
+        diagnostics=DiagnosticsSettings(points=2),
     )
 
 

@@ -20,6 +20,7 @@ FAST = {
     "learning_starts_decisions": 50,
     "target_period_decisions": 70,
     "updates_per_decision": 0.5,
+    "batch_size": 8,
 }
 
 
@@ -35,7 +36,7 @@ def small_study(**changes) -> Study:
         "seeds": (0, 1),
         "total_decisions": 900,
         "record_every_decisions": 100,
-        "evaluation": EvaluationSettings(every_decisions=300, episodes=2),
+        "evaluation": EvaluationSettings(every_decisions=300, episodes=2, epsilon=0.5),
         "reference": "C51",
     }
     return Study(**(options | changes))

@@ -81,6 +81,7 @@ def test_a_block_in_the_compiled_function():
     torch.testing.assert_close(moments(net), left)
 
 
+@pytest.mark.slow
 @compiled
 def test_compiled_machine_code_is_tracked_and_stays_compiled():
     net = Net().eval()

@@ -43,7 +43,7 @@ small_runs = given(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @small_runs
 def test_it_holds_exactly_the_newest_transitions_as_they_were_seen(
     spec, num_envs, env_capacity, spare, ending, seed, decisions

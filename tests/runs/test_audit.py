@@ -172,7 +172,7 @@ def test_a_forward_that_does_something_else_ends_with_code_1(tmp_path, run, monk
     assert "not as declared: bootstrap\n" in out
     (line,) = [line for line in out.splitlines() if line.startswith(" bootstrap")]
     assert [cell.strip() for cell in line.split("  ") if cell.strip()] == [
-        "bootstrap", "32 × replay-next-obs", "target, running", "online, batch, writes",
+        "bootstrap", "8 × replay-next-obs", "target, running", "online, batch, writes",
     ]  # fmt: skip
 
 
@@ -200,7 +200,7 @@ def test_a_stopped_run_is_audited_at_its_checkpoint_and_left_as_it_is(tmp_path, 
     before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
     code, out, _ = run("audit", tmp_path, "--seed", 3)
     assert code == 0
-    assert "32 × replay-next-obs" in out
+    assert "8 × replay-next-obs" in out
     assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
 
 

@@ -223,7 +223,9 @@ def test_the_papers_evaluation_grid():
 
 def test_evaluation_leaves_training_as_it_is(tmp_path):
     spec = make_spec()
-    often = replace(spec, evaluation=EvaluationSettings(every_decisions=20, episodes=2))
+    often = replace(
+        spec, evaluation=EvaluationSettings(every_decisions=20, episodes=2, epsilon=0.5)
+    )
     train(spec, tmp_path / "seldom")
     train(often, tmp_path / "often")
     rows = [

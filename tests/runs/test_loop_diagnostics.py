@@ -23,13 +23,16 @@ SPECS = {
 }
 
 
+FOUR_POINTS = DiagnosticsSettings(points=4)
+
+
 def rows_of(folder, diagnostics: bool):
     return [r for r in folder.metrics() if (r["kind"] == "diagnostics") == diagnostics]
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 def test_training_is_bit_for_bit_the_same_with_and_without(spec, tmp_path):
-    with_them = train(spec, tmp_path / "with")
+    with_them = train(replace(spec, diagnostics=FOUR_POINTS), tmp_path / "with")
     without = train(replace(spec, diagnostics=DiagnosticsSettings(points=0)), tmp_path / "without")
     assert len(rows_of(with_them, True)) >= 3
     assert rows_of(without, True) == []

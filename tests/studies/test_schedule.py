@@ -29,7 +29,10 @@ def run_here(study, root):
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory) -> Path:
+    """Workers train the last two runs only, since each process takes seconds to begin."""
     root = tmp_path_factory.mktemp("undisturbed")
+    for run in small_study().runs[:-2]:
+        train(run.spec, run_path(root, run), show_progress=False)
     schedule = run_here(small_study(), root)
     assert len(schedule.done) == 8
     assert not schedule.failed
@@ -148,8 +151,8 @@ def test_a_run_that_fails_once_is_done_in_the_end(tmp_path):
     assert not schedule.failed
 
 
-def test_a_real_failure_keeps_its_log(tmp_path, monkeypatch):
-    study = small_study(games=("minatar/breakout",), seeds=(0,))
+def test_a_real_failure_keeps_its_log(tmp_path):
+    study = small_study(games=("minatar/breakout",), seeds=(0,), total_decisions=60)
     broken = run_path(tmp_path, study.runs[0])
     broken.mkdir(parents=True)
     (broken / "spec.json").write_text("not JSON")
