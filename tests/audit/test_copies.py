@@ -7,6 +7,8 @@ from torch import nn
 from bnmodes import CopyAudit, audit_copy
 from bnmodes.errors import UsageError
 
+pytestmark = pytest.mark.numeric
+
 
 def network(seed=0, trained=True):
     torch.manual_seed(seed)

@@ -12,6 +12,8 @@ from torch.func import functional_call, stack_module_state, vmap
 from bnmodes import Audit, audit, forward_mode
 from bnmodes.errors import UsageError
 
+pytestmark = pytest.mark.numeric
+
 BATCH_UPDATE, RUNNING = Audit(False, True, True), Audit(True, False, False)
 TRUTH = {True: BATCH_UPDATE, False: RUNNING}
 both_flags = pytest.mark.parametrize("training", [True, False])

@@ -6,6 +6,8 @@ import pytest
 from bnmodes import Audit, audit_function
 from bnmodes.errors import UsageError
 
+pytestmark = pytest.mark.numeric
+
 RNG = np.random.default_rng(0)
 STATISTICS = {"bn": {"mean": np.zeros(4), "var": np.ones(4), "count": np.array(3)}}
 ROWS = RNG.normal(2.0, 3.0, (8, 4)).astype(np.float32)

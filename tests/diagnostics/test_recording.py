@@ -12,6 +12,8 @@ from bnmodes.networks.value import QNetwork
 from bnmodes.norm.layers import BatchNorm
 from bnmodes.protocol import BATCH, RUNNING, Mode
 
+pytestmark = pytest.mark.numeric
+
 NONE = Mode(statistics="none")
 
 

@@ -10,7 +10,7 @@ def make_spec(env="minatar/breakout", arm="bn-tracked", total_decisions=400, see
         "replay_capacity": 150,
         "learning_starts_decisions": 50,
         "target_period_decisions": 70,
-        "updates_per_decision": 1.0,
+        "updates_per_decision": 0.5,
         "batch_size": 8,
     }
     if arm == "bn-tracked":

@@ -11,6 +11,8 @@ from bnmodes.networks.torsos import Torso
 from bnmodes.norm.layers import BatchNorm
 from bnmodes.protocol import BATCH, Mode
 
+pytestmark = pytest.mark.numeric
+
 NONE = Mode(statistics="none")
 
 

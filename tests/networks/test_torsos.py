@@ -8,6 +8,8 @@ from bnmodes.errors import UsageError
 from bnmodes.networks.torsos import TORSO_NAMES, TORSOS, Torso, resolve_torso, torso_description
 from bnmodes.protocol import Mode
 
+pytestmark = pytest.mark.numeric
+
 NONE = Mode(statistics="none")
 
 

@@ -18,6 +18,8 @@ from bnmodes import (
 )
 from bnmodes.errors import UsageError
 
+pytestmark = pytest.mark.numeric
+
 MODES = {
     "batch": BATCH,
     "update": Mode(statistics="batch", update=0.2),

@@ -23,6 +23,8 @@ from helpers.forward_modes import (
     twin_of,
 )
 
+pytestmark = pytest.mark.numeric
+
 each_mode = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 
 

@@ -19,6 +19,8 @@ from helpers.forward_modes import (
     settings,
 )
 
+pytestmark = pytest.mark.numeric
+
 
 @pytest.fixture
 def _fresh_compiler():

@@ -13,6 +13,8 @@ from bnmodes.runs.audit import audit_run
 from bnmodes.runs.loop import Stopped, train
 from helpers.run_specs import make_pqn_spec, make_small_actor_critic_spec, make_spec
 
+pytestmark = pytest.mark.numeric
+
 
 def short(spec):
     return replace(spec, total_decisions=100)

@@ -19,7 +19,8 @@ def test_c51_beats_the_random_policy_on_minatar_breakout(seed, tmp_path):
     spec = replace(
         make_spec(arm="bn-batch", total_decisions=8_000, seed=seed, replay_capacity=8_000,
                   learning_starts_decisions=500, target_period_decisions=250,
-                  learning_rate=1e-3, epsilon_decay_fraction=0.2, batch_size=32),
+                  learning_rate=1e-3, epsilon_decay_fraction=0.2, batch_size=32,
+                  updates_per_decision=1.0),
         record_every_decisions=500,
         evaluation=EvaluationSettings(every_decisions=8_000, episodes=50),
     )  # fmt: skip
