@@ -197,7 +197,7 @@ def test_actor_critics_train_by_the_same_command(run, tmp_path):
         code, out, _ = run(
             "train", agent, "--total-decisions", "40", "--learning-starts-decisions", "30",
             "--evaluation.episodes", "2", "--evaluation.epsilon", "0.5", "--batch-size", "8",
-            "--out", tmp_path / agent,
+            "--diagnostics.points", "1", "--out", tmp_path / agent,
             *(["--target-period-updates", "5"] if agent == "mrq" else []),
         )  # fmt: skip
         assert code == 0
