@@ -15,7 +15,14 @@ from bnmodes.errors import UsageError
 Params = Literal["online", "target"]
 Statistics = Literal["batch", "running", "none"]
 Population = Literal[
-    "replay-obs", "replay-next-obs", "joined", "acting", "acting+test", "rollout", "evaluation"
+    "replay-obs",
+    "replay-next-obs",
+    "joined",
+    "acting",
+    "acting+test",
+    "rollout",
+    "evaluation",
+    "fresh-rollout",
 ]
 Role = Literal[
     "predict",
@@ -28,6 +35,7 @@ Role = Literal[
     "model",
     "model_target",
     "calibrate",
+    "calibrate_evaluate",
 ]
 
 
@@ -136,6 +144,9 @@ class Protocol:
     """The forward that makes the features which the model is to predict."""
     calibrate: Forward | None = None
     """A forward before the first bootstrap that only sets running statistics."""
+    calibrate_evaluate: Forward | None = None
+    """A forward after training (`bnmodes calibrate`) that sets the running statistics which
+    evaluate reads, instead of those of training."""
 
     def roles(self) -> dict[Role, Forward]:
         declared = {role: getattr(self, role) for role in get_args(Role)}
@@ -198,8 +209,11 @@ class Protocol:
     def _validate_running_statistics_are_updated(self) -> None:
         """A copy gives the online running statistics to the target: online updates serve both."""
         forwards = self.roles()
-        writers = [forward for role, forward in forwards.items() if role != "improve"]
+        not_for_all = ("improve", "calibrate_evaluate")
+        writers = [forward for role, forward in forwards.items() if role not in not_for_all]
         for role, reader in forwards.items():
+            if role == "evaluate" and self.calibrate_evaluate:
+                continue
             if reader.statistics == "running" and not any(
                 writer.writes and writer.params in (reader.params, "online") for writer in writers
             ):
@@ -231,6 +245,8 @@ def explain(protocol: Protocol, offered: AgentCapabilities) -> str:
             "running": "running statistics",
             "none": "none: each row alone",
         }[forward.statistics]
+        if role == "evaluate" and protocol.calibrate_evaluate:
+            statistics = "calibrated: those of calibrate_evaluate"
         if forward.track is not None:
             statistics = "tracked: running, after a discarded pass"
         written = forward.update if forward.track is None else forward.track

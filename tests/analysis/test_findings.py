@@ -16,12 +16,13 @@ GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
 RESAMPLES = 200
 
 
-def planted(by_arm, seeds=3, missing=(), **options):
+def planted(by_arm, seeds=3, missing=(), diverged="worst", **options):
     """Returns of games × seeds for each arm, the same at all times; C51 is the reference."""
     bases = {"C51": "none", "LN": "ln", "BN batch": "bn-batch", "BN running": "bn-running"}
     by_arm = {name: np.asarray(values, dtype=float) for name, values in by_arm.items()}
     games = len(next(iter(by_arm.values())))
     study = minatar_study(GAMES[:games], range(seeds), [bases[name] for name in by_arm])
+    study = replace(study, diverged=diverged)
     gone = [run for run in study.runs if (run.arm, run.game, run.seed) in missing]
     runs = [run for run in study.runs if run not in gone]
     values = [by_arm[run.arm][study.games.index(run.game), run.seed] for run in runs]
@@ -140,6 +141,20 @@ def test_a_run_that_diverged_is_named_and_counts_as_the_worst(value):
     assert (numbers.raw(numbers.arms[1]).values[1, 2] == worst).all()
     for one in numbers.contrasts:
         assert np.isfinite([one.difference.low, one.difference.high, one.p]).all()
+
+
+def test_a_study_may_leave_diverged_runs_out_or_refuse_them():
+    ours = near(2, 2, 2, 2, 2, seed=1)
+    ours[1, 2] = np.nan
+    arms = {"C51": near(1, 1, 1, 1, 1), "LN": ours}
+    left_out = planted(arms, diverged="left-out")
+    assert left_out.diverged == [("LN", "minatar/breakout", 2)]
+    assert "1 run diverged (LN on minatar/breakout, seed 2): they are left out" in said(left_out)
+    for arm in left_out.arms:
+        gone = np.isnan(left_out.values(arm, "auc"))
+        assert np.argwhere(gone).tolist() == [[1, 2]], "the same seed of both arms"
+    with pytest.raises(UsageError, match="runs diverged \\(LN on minatar/breakout, seed 2\\)"):
+        planted(arms, diverged="refused")
 
 
 def test_games_where_the_reference_is_not_above_0_are_left_out_and_named():

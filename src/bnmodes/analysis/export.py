@@ -83,7 +83,7 @@ def _score_table(results: StudyResults) -> pl.DataFrame:
     """The scores of each run; a diverged run has what the report counts it as."""
     arms = [arm.name for arm in results.study.arms]
     collected = {arm: collect(results, arm, allow_missing=True) for arm in arms}
-    raw, _ = judge_diverged(collected)
+    raw, _ = judge_diverged(collected, results.study.diverged)
     try:
         numbers = StudyNumbers(results, allow_missing=True)
         relative = {arm.name: numbers.scores(arm) for arm in numbers.arms}

@@ -13,6 +13,12 @@ from bnmodes.analysis.statistics import Interval
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
 from bnmodes.studies.study import Arm
 
+_DIVERGED = {
+    "worst": "a return that is infinite or not a number counts as the worst return of any arm on "
+    "that game",
+    "left-out": "they are left out, and the same games and seeds of the other arms with them, as "
+    "the study declares",
+}
 _LISTED = 5  # diverged runs that are named before they are only counted
 
 
@@ -150,8 +156,7 @@ def _warnings(numbers: StudyNumbers) -> list[str]:
         listed += f"; and {more} more" if more > 0 else ""
         runs = f"{len(numbers.diverged)} run{'s' * (len(numbers.diverged) > 1)}"
         sentences.append(
-            f"{runs} diverged ({listed}): a return that is infinite or not a number counts as the "
-            "worst return of any arm on that game."
+            f"{runs} diverged ({listed}): {_DIVERGED[numbers.results.study.diverged]}."
         )
     if numbers.undividable:
         sentences.append(

@@ -15,6 +15,7 @@ every replicate has as many runs as there are. Two intervals are made of the rep
 
 import statistics as plain_statistics
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
@@ -41,46 +42,79 @@ _CHUNK = 2**17  # numbers that are resampled at once: few enough to stay in the 
 _ANGLES = np.linspace(0, np.pi / 2, 20_001)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Resampling:
+    """How an interval is made; every function here takes these fields as options."""
+
+    interval: IntervalKind = "stretched"
+    resamples: int = 5000
+    level: float = 0.95
+    seed: int = 0
+
+    def draws(self, *present: Bool[np.ndarray, "games _"]) -> list[Int[np.ndarray, "_ games _"]]:
+        """For each arm, which of its runs stand at its places in each resample."""
+        rng = np.random.default_rng(self.seed)
+        return [_draw_runs(runs, self.resamples, rng) for runs in present]
+
+    def bounds(
+        self,
+        point: np.ndarray | float,
+        replicates: Float[np.ndarray, "*times resamples"],
+        variances: list[tuple[np.ndarray, np.ndarray]],
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Of the interval around `point`; `variances` are those of its parts."""
+        tails = [(1 - self.level) / 2, (1 + self.level) / 2]
+        quantiles = np.quantile(replicates, tails, axis=-1)
+        if self.interval == "percentile":
+            return np.asarray(quantiles[0]), np.asarray(quantiles[1])
+        stretch, bias_factor = _stretch(variances, self.level)
+        bias = bias_factor * (replicates.mean(-1) - point)
+        low, high = point + stretch * (quantiles - point) - bias
+        return np.asarray(low), np.asarray(high)
+
+
 def bootstrap(
-    values: Float[np.ndarray, "games seeds"],
-    statistic: Statistic = iqm,
-    *,
-    interval: IntervalKind = "stretched",
-    resamples: int = 5000,
-    level: float = 0.95,
-    seed: int = 0,
+    values: Float[np.ndarray, "games seeds"], statistic: Statistic = iqm, **options
 ) -> Interval:
     """A statistic of one arm with its interval."""
-    draws = _draw_runs(~np.isnan(values), resamples, np.random.default_rng(seed))
-    replicates = _replicates(statistic, (values, draws))
+    band = curve(values[..., None], statistic, **options)
+    return Interval(*(float(of[0]) for of in (band.point, band.low, band.high)))
+
+
+def curve(
+    values: Float[np.ndarray, "games seeds times"], statistic: Statistic = iqm, **options
+) -> Band:
+    """A statistic at each time; a replicate draws whole runs, the same at all times."""
+    how, lacking = Resampling(**options), np.isnan(values)
+    if (lacking.any(-1) != lacking.all(-1)).any():
+        raise UsageError("a run must be there at all times of a curve or at none.")
+    values = np.ascontiguousarray(np.moveaxis(values, -1, 0))  # times, games, seeds
+    (draws,) = how.draws(~lacking[..., 0])
+    point = np.asarray(statistic(values))
     variances = [_variances(_parts(statistic)(values))]
-    return _interval(statistic(values), replicates, interval, variances, level)
+    return Band(point, *how.bounds(point, _replicates(statistic, (values, draws)), variances))
 
 
 def paired_difference(
     a: Float[np.ndarray, "games seeds"],
     b: Float[np.ndarray, "games seeds"],
     statistic: Statistic = iqm,
-    *,
-    interval: IntervalKind = "stretched",
-    resamples: int = 5000,
-    level: float = 0.95,
-    seed: int = 0,
+    **options,
 ) -> Interval:
     """statistic(a) − statistic(b) with the same sampled seeds in both arms.
 
     A seed that one arm lacks on a game is left out of both there.
     """
-    a, b = shared_runs(a, b)
-    draws = _draw_runs(~np.isnan(a), resamples, np.random.default_rng(seed))
+    how, (a, b) = Resampling(**options), shared_runs(a, b)
+    (draws,) = how.draws(~np.isnan(a))
 
     def difference(a, b):
         return statistic(a) - statistic(b)
 
+    parts, point = _parts(statistic), float(difference(a, b))
     replicates = _replicates(difference, (a, draws), (b, draws))
-    parts = _parts(statistic)
-    variances = [_variances(parts(a) - parts(b))]
-    return _interval(difference(a, b), replicates, interval, variances, level)
+    low, high = how.bounds(point, replicates, [_variances(parts(a) - parts(b))])
+    return Interval(point, float(low), float(high))
 
 
 def shared_runs(
@@ -91,47 +125,19 @@ def shared_runs(
     return np.where(lacking, np.nan, a), np.where(lacking, np.nan, b)
 
 
-def curve(
-    values: Float[np.ndarray, "games seeds times"],
-    statistic: Statistic = iqm,
-    *,
-    interval: IntervalKind = "stretched",
-    resamples: int = 5000,
-    level: float = 0.95,
-    seed: int = 0,
-) -> Band:
-    """A statistic at each time; a replicate draws whole runs, the same at all times."""
-    lacking = np.isnan(values)
-    if (lacking.any(-1) != lacking.all(-1)).any():
-        raise UsageError("a run must be there at all times of a curve or at none.")
-    values = np.ascontiguousarray(np.moveaxis(values, -1, 0))  # times, games, seeds
-    draws = _draw_runs(~lacking[..., 0], resamples, np.random.default_rng(seed))
-    replicates = _replicates(statistic, (values, draws))
-    point = np.asarray(statistic(values))
-    variances = [_variances(_parts(statistic)(values))]
-    return Band(point, *_bounds(point, replicates, interval, variances, level))
-
-
 def probability_of_improvement(
-    a: Float[np.ndarray, "games seeds_a"],
-    b: Float[np.ndarray, "games seeds_b"],
-    *,
-    interval: IntervalKind = "stretched",
-    resamples: int = 5000,
-    level: float = 0.95,
-    seed: int = 0,
+    a: Float[np.ndarray, "games seeds_a"], b: Float[np.ndarray, "games seeds_b"], **options
 ) -> Interval:
     """Mean over games of P(a run of `a` beats a run of `b`), where a tie is half a win."""
-    rng = np.random.default_rng(seed)
-    draws_a = _draw_runs(~np.isnan(a), resamples, rng)
-    draws_b = _draw_runs(~np.isnan(b), resamples, rng)
+    how = Resampling(**options)
+    draws_a, draws_b = how.draws(~np.isnan(a), ~np.isnan(b))
     point, replicates = _superiority(a, b), _replicates(_superiority, (a, draws_a), (b, draws_b))
     wins, games = _wins(a, b), len(a)
     by_run = (_mean(wins, -1), _mean(wins, -2))
     variances = [
         _variances(shares / np.maximum(_count(shares), 1)[:, None] / games) for shares in by_run
     ]
-    low, high = np.clip(_bounds(point, replicates, interval, variances, level), 0, 1)
+    low, high = np.clip(how.bounds(point, replicates, variances), 0, 1)
     return Interval(float(point), float(low), float(high))
 
 
@@ -280,24 +286,3 @@ def _resampled(
     *times, games, seeds = values.shape
     place = draws + seeds * np.arange(games)[:, None]
     return values.reshape(*times, games * seeds).take(place, axis=-1)
-
-
-def _interval(point, replicates, kind: IntervalKind, variances, level: float) -> Interval:
-    low, high = _bounds(point, replicates, kind, variances, level)
-    return Interval(float(point), float(low), float(high))
-
-
-def _bounds(
-    point: np.ndarray | float,
-    replicates: Float[np.ndarray, "*times resamples"],
-    kind: IntervalKind,
-    variances: list[tuple[np.ndarray, np.ndarray]],
-    level: float,
-) -> tuple[np.ndarray, np.ndarray]:
-    quantiles = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2], axis=-1)
-    if kind == "percentile":
-        return np.asarray(quantiles[0]), np.asarray(quantiles[1])
-    stretch, bias_factor = _stretch(variances, level)
-    bias = bias_factor * (replicates.mean(-1) - point)
-    low, high = point + stretch * (quantiles - point) - bias
-    return np.asarray(low), np.asarray(high)

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from bnmodes.envs.registry import canonical_name
 from bnmodes.errors import UsageError
 from bnmodes.studies.results import StudyResults
-from bnmodes.studies.study import StudyRun
+from bnmodes.studies.study import Diverged, StudyRun
 
 HumanTable = Literal["wang2016", "mnih2015"]
 
@@ -113,11 +113,11 @@ def _require_whole_runs(scores: Scores, arm: str, missing: Sequence[StudyRun]) -
 
 
 def judge_diverged(
-    by_arm: Mapping[str, Scores],
+    by_arm: Mapping[str, Scores], rule: Diverged = "worst"
 ) -> tuple[dict[str, Scores], list[tuple[str, str, int]]]:
-    """A return that is not finite becomes the worst that any arm had on that game at any time.
-
-    Returns the arms' scores without such returns, and which runs had them: arm, game, seed.
+    """The arms' scores without returns that are not finite, and which runs had them: arm, game,
+    seed. Such a return becomes the worst that any arm had on that game at any time, or the whole
+    run becomes missing, or all is refused, as the study declares.
     """
     diverged = [
         (arm, scores.games[game], scores.seeds[seed])
@@ -126,6 +126,14 @@ def judge_diverged(
     ]
     if not diverged:
         return dict(by_arm), []
+    if rule == "refused":
+        listed = "; ".join(f"{arm} on {game}, seed {seed}" for arm, game, seed in diverged)
+        raise UsageError(
+            f"runs diverged ({listed}), which this study refuses: leave them out with --arms, "
+            '--games or --seeds, or let the study declare diverged="worst".'
+        )
+    if rule == "left-out":
+        return {arm: _without_diverged(scores) for arm, scores in by_arm.items()}, diverged
     together = np.concatenate([scores.values.swapaxes(0, 1) for scores in by_arm.values()])
     finite = np.where(np.isfinite(together), together, np.inf)  # [arms and seeds, games, times]
     worst = finite.min((0, 2))
@@ -135,6 +143,11 @@ def judge_diverged(
         for arm, scores in by_arm.items()
     }
     return judged, diverged
+
+
+def _without_diverged(scores: Scores) -> Scores:
+    gone = np.isneginf(scores.values).any(-1, keepdims=True)
+    return replace(scores, values=np.where(gone, np.nan, scores.values))
 
 
 def has_human_scores(games: Sequence[str], table: HumanTable = "wang2016") -> bool:

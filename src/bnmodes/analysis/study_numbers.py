@@ -33,7 +33,7 @@ from bnmodes.analysis.statistics import Band, Interval, Statistic, iqm, percent_
 from bnmodes.envs.registry import canonical_name
 from bnmodes.errors import UsageError
 from bnmodes.studies.results import StudyResults
-from bnmodes.studies.study import Arm
+from bnmodes.studies.study import Arm, StudyRun
 
 MEASURES = {"auc": auc, "final": final}
 MEASURE_NAMES = {"auc": "AUC", "final": "Final"}
@@ -102,14 +102,22 @@ class StudyNumbers:
         self.interval_kind = interval
         self._declared_contrasts = contrasts
         self._kept: dict[Hashable, Any] = {}
-        compared = comparable(results) if allow_missing else results
+        self._raw, self.diverged = judge_diverged(
+            {
+                arm.name: collect(results, arm.name, allow_missing=allow_missing)
+                for arm in results.study.arms
+            },
+            results.study.diverged,
+        )
+        compared = results
+        if results.study.diverged == "left-out":
+            compared = replace(results, missing=(*results.missing, *self._runs(self.diverged)))
+        if allow_missing or compared is not results:
+            compared = comparable(compared)
         self.arms = compared.study.arms  # those that have runs
         self.series = series_of(self.arms)
         self.sweeps = sweeps_of(results.study, self.arms)
         self.utds = tuple(sorted({utd_of(arm) for arm in self.arms}))
-        self._raw, self.diverged = judge_diverged(
-            {arm.name: collect(results, arm.name, allow_missing=allow_missing) for arm in self.arms}
-        )
         self.human = has_human_scores([canonical_name(g) for g in compared.study.games], table)
         self.compared = compared
         self.undividable = () if self.human else self._undividable()
@@ -123,6 +131,11 @@ class StudyNumbers:
         if key not in self._kept:
             self._kept[key] = compute()
         return self._kept[key]
+
+    def _runs(self, named: Collection[tuple[str, str, int]]) -> list[StudyRun]:
+        """The declared runs of these arms, games and seeds."""
+        runs = self.results.study.runs
+        return [run for run in runs if (run.arm, canonical_name(run.game), run.seed) in named]
 
     def utd_name(self, utd: float) -> str:
         """Empty where the study does not vary it: then it is one setting among many."""

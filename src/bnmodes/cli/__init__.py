@@ -14,6 +14,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "existing_runs:audit_command",
         "measure what each forward of a run really does",
     ),
+    "calibrate": (
+        "existing_runs:calibrate_command",
+        "re-estimate statistics, to act in one environment",
+    ),
     "env list": ("runs:env_list", "list every game"),
     "watch": ("existing_runs:watch_command", "play a trained agent and write a GIF"),
     "plot": ("existing_runs:plot", "draw the learning curves of runs"),

@@ -1,4 +1,4 @@
-"""Commands on runs that exist: audit, watch, plot; and how such a run is named."""
+"""Commands on runs that exist: audit, calibrate, watch, plot; and how such a run is named."""
 
 import sys
 from collections.abc import Iterable
@@ -13,6 +13,7 @@ from rich.table import Table
 from bnmodes import plugins
 from bnmodes.cli.options import NONE_BY_DEFAULT, WITHOUT_DEFAULT, parse
 from bnmodes.errors import UsageError
+from bnmodes.protocol import explain
 from bnmodes.runs.folder import RunFolder
 from bnmodes.studies.registry import find_study
 
@@ -102,6 +103,42 @@ def audit_command(args: list[str]) -> None:
 
 
 @dataclass(frozen=True)
+class Calibrate(OfRun):
+    """Re-estimate the running statistics from fresh rollouts, so that the agent can act alone."""
+
+    rows: int = 4_096
+    """Observations of fresh rollouts that the statistics are estimated from, in one batch."""
+    games: int = 30
+    """Evaluation games with each source of statistics."""
+    game_seed: int = 0
+    """Which rollouts and games are played."""
+
+
+def calibrate_command(args: list[str]) -> None:
+    options = parse(Calibrate, args, "bnmodes calibrate")
+    folder = options.folder()
+    from bnmodes.runs.calibrate import calibrate
+
+    found = calibrate(folder, options.rows, options.games, options.game_seed)
+    for note in found.notes:
+        console.print(note)
+    print(explain(found.protocol, found.offered))
+    batch = folder.spec().evaluation.episodes
+    sources = {
+        "calibrated": f"of {options.rows:,} fresh rows, alone",
+        "running": "left by training, alone",
+        "batch": f"of {batch} environments together",
+    }
+    table = Table("statistics of evaluate", "", "mean return", "standard error", box=None)
+    for source, meaning in sources.items():
+        returns = found.returns[source]
+        error = returns.std(ddof=1) / len(returns) ** 0.5
+        table.add_row(source, meaning, f"{returns.mean():.2f}", f"{error:.2f}")
+    console.print(table)
+    console.print(f"{folder.path / 'calibrated'}: kept; `bnmodes watch RUN --calibrated` plays it")
+
+
+@dataclass(frozen=True)
 class Watch(OfRun):
     """Play a trained agent for one game and write it as a GIF."""
 
@@ -111,6 +148,8 @@ class Watch(OfRun):
     """Longest film (decisions)."""
     game_seed: int = 0
     """Which game is played."""
+    calibrated: bool = False
+    """Play alone in one environment, with the statistics that `bnmodes calibrate` estimated."""
 
 
 def watch_command(args: list[str]) -> None:
@@ -119,7 +158,14 @@ def watch_command(args: list[str]) -> None:
     from bnmodes.runs.watch import watch
 
     path = options.to or folder.path / "watch.gif"
-    film = watch(folder, path, options.max_decisions, options.game_seed, options.study_arm)
+    film = watch(
+        folder,
+        path,
+        options.max_decisions,
+        options.game_seed,
+        options.study_arm,
+        calibrated=options.calibrated,
+    )
     for note in film.notes:
         console.print(note)
     end = "whole game" if film.game_over else "so far"

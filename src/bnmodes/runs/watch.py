@@ -11,6 +11,7 @@ from bnmodes.agents.registry import find_agent
 from bnmodes.envs.contract import Picture
 from bnmodes.envs.registry import make_env
 from bnmodes.errors import UsageError
+from bnmodes.runs.calibrate import calibrated_agent
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import build_agent
 from bnmodes.streams import numpy_stream
@@ -27,13 +28,22 @@ class Film:
     notes: list[str]
 
 
-def watch(folder: RunFolder, path: Path, max_decisions: int, seed: int, arm: str = "") -> Film:
+def watch(
+    folder: RunFolder,
+    path: Path,
+    max_decisions: int,
+    seed: int,
+    arm: str = "",
+    *,
+    calibrated: bool = False,
+) -> Film:
     """One game of the first of the evaluation's environments, as a GIF.
 
     Below each picture stand the game, the agent with its arm (`arm`, or as the run calls it), and
     the return so far.
 
-    All of them play, because a protocol may ask for batch statistics over their rows.
+    All of them play, because a protocol may ask for batch statistics over their rows; a calibrated
+    agent needs none and plays alone.
     """
     spec = folder.spec()
     if max_decisions < 1:
@@ -44,10 +54,13 @@ def watch(folder: RunFolder, path: Path, max_decisions: int, seed: int, arm: str
         raise UsageError(f"{path.parent} is no folder: make it first.")
     rng = numpy_stream(seed, "watched game")
     seed = int(rng.integers(2**31 - 1000))
-    env = make_env(spec.env, spec.evaluation.episodes, seed, render=True)
-    agent = build_agent(spec, env)
-    networks, notes = folder.networks()
-    agent.load_networks(networks)
+    env = make_env(spec.env, 1 if calibrated else spec.evaluation.episodes, seed, render=True)
+    if calibrated:
+        agent, notes = calibrated_agent(folder, env), []
+    else:
+        agent = build_agent(spec, env)
+        networks, notes = folder.networks()
+        agent.load_networks(networks)
     obs = env.reset()
     arm = f"{find_agent(spec.agent).name.upper()}, {arm or spec.arm}"
     game_return, game_over = 0.0, False

@@ -16,6 +16,7 @@ from bnmodes.nearest import nearest
 from bnmodes.runs.spec import EvaluationSettings, RunSpec, make_spec
 
 Metric = Literal["evaluation", "test"]
+Diverged = Literal["worst", "left-out", "refused"]
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,9 @@ class Study:
     """The final score is the mean of so many last points of the grid."""
     contrasts: tuple[Contrast, ...] = ()
     """The comparisons that are tested; none: every other arm against the reference."""
+    diverged: Diverged = "worst"
+    """What a run counts as whose return is infinite or not a number: the worst return of any arm on
+    that game; as missing, with the same game and seed of the other arms; or it is an error."""
     source: str = ""
     """How the command line names it: its name, or the file that it is in."""
 
