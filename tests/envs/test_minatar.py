@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from minatar import Environment
@@ -101,3 +104,12 @@ def test_every_plane_has_a_colour() -> None:
     assert max(MinAtarVector(game, 1, 0).spec.frame_shape[0] for game in GAMES) == len(
         minatar.PLANE_COLOURS
     )
+
+
+def test_games_are_made_without_the_packages_plotting_libraries():
+    code = (
+        "import sys; from bnmodes.envs.registry import make_env; "
+        "make_env('minatar/breakout', 1, seed=0); "
+        "assert not {'minatar', 'seaborn', 'scipy'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,5 +1,9 @@
 """MinAtar games that the `minatar` package plays, one environment after the other."""
 
+import importlib.util
+from functools import cache
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,10 +17,8 @@ class PackageGames:
     """Several environments of one game."""
 
     def __init__(self, game: str, generators: list[np.random.RandomState]) -> None:
-        # Here, because its plotting libraries take a second.
-        from minatar import Environment
-
-        self._envs = [Environment(game).env for _ in generators]
+        module = _module_of(game)
+        self._envs = [module.Env(ramping=True) for _ in generators]
         # As built, they were dealt by generators of their own: `reset` deals the first true games.
         for env, generator in zip(self._envs, generators, strict=True):
             env.random = generator
@@ -52,6 +54,19 @@ class PackageGames:
         for env, attributes in zip(self._envs, saved, strict=True):
             for name, value in attributes.items():
                 setattr(env, name, _plain(value))
+
+
+@cache
+def _module_of(game: str) -> ModuleType:
+    """The package's file of a game by itself: the package imports plotting libraries for seconds,
+    in every process that plays."""
+    (folder,) = importlib.util.find_spec("minatar").submodule_search_locations
+    spec = importlib.util.spec_from_file_location(
+        f"minatar_{game}", Path(folder) / "environments" / f"{game}.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _plain(value: Any) -> Any:
