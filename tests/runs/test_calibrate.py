@@ -11,24 +11,8 @@ from bnmodes.protocol import BATCH, RUNNING, explain
 from bnmodes.runs.calibrate import _REPLACE, _evaluating, calibrate, calibrated_agent
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import train
-from bnmodes.runs.spec import EvaluationSettings, make_spec
+from helpers.run_specs import make_pqn_spec, make_small_actor_critic_spec
 from helpers.settings import settings_of
-
-SMALL = {"num_envs": 8, "test_envs": 2, "rollout_steps": 8, "minibatches": 2}
-
-
-def run_of(path, agent="pqn", arm="bn-batch", changes=SMALL):
-    spec = make_spec(
-        agent,
-        "minatar/breakout",
-        arm,
-        seed=0,
-        changes=changes,
-        total_decisions=256,
-        record_every_decisions=128,
-        evaluation=EvaluationSettings(every_decisions=256, episodes=4),
-    )
-    return train(spec, path, show_progress=False)
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +22,8 @@ def _short_rollouts(monkeypatch):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> RunFolder:
-    return run_of(tmp_path_factory.mktemp("calibrate") / "run")
+    path = tmp_path_factory.mktemp("calibrate") / "run"
+    return train(make_pqn_spec(arm="bn-batch", total_decisions=96), path, show_progress=False)
 
 
 def buffers(agent):
@@ -47,8 +32,7 @@ def buffers(agent):
 
 def test_a_calibrated_agent_acts_as_with_the_statistics_of_the_very_rows():
     """On the rows that it was calibrated on, running statistics are then the batch's own."""
-    changes = SMALL | {"norm.bn_stored_variance": "biased"}
-    settings = settings_of("pqn", "bn-batch", **changes)
+    settings = settings_of("pqn", "bn-batch")
     env = make_env("minatar/breakout", 64, seed=3)
     agent = AGENTS["pqn"].build(settings, env.spec, seed=0, total_decisions=100)
     obs = env.reset()
@@ -106,15 +90,17 @@ def test_the_same_seed_gives_the_same_calibration(folder):
 def test_networks_without_batchnorm_and_too_few_rows_are_refused(folder, tmp_path):
     with pytest.raises(UsageError, match="must be at least 2"):
         calibrate(folder, rows=1, games=4, seed=0)
+    spec = make_pqn_spec(arm="ln", total_decisions=48)
+    other = train(spec, tmp_path / "ln", show_progress=False)
     with pytest.raises(UsageError, match="has no BatchNorm"):
-        calibrate(run_of(tmp_path / "ln", arm="ln"), rows=10, games=4, seed=0)
+        calibrate(other, rows=10, games=4, seed=0)
     with pytest.raises(UsageError, match="is not calibrated"):
-        calibrated_agent(RunFolder(tmp_path / "ln"), make_env("minatar/breakout", 1, seed=0))
+        calibrated_agent(other, make_env("minatar/breakout", 1, seed=0))
 
 
 def test_an_actor_critics_encoder_and_policy_are_both_calibrated(tmp_path):
-    changes = {"learning_starts_decisions": 100, "replay_capacity": 300, "batch_size": 8}
-    folder = run_of(tmp_path / "xqc", "xqc", "bn-joined", changes)
+    spec = make_small_actor_critic_spec("xqc", total_decisions=40)
+    folder = train(spec, tmp_path / "xqc", show_progress=False)
     before, _ = folder.networks()
     found = calibrate(folder, rows=16, games=2, seed=0)
     assert set(found.returns) == {"running", "batch", "calibrated"}
