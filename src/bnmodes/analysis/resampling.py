@@ -16,7 +16,7 @@ every replicate has as many runs as there are. Two intervals are made of the rep
 import statistics as plain_statistics
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 import numpy as np
@@ -53,8 +53,8 @@ class Resampling:
 
     def draws(self, *present: Bool[np.ndarray, "games _"]) -> list[Int[np.ndarray, "_ games _"]]:
         """For each arm, which of its runs stand at its places in each resample."""
-        rng = np.random.default_rng(self.seed)
-        return [_draw_runs(runs, self.resamples, rng) for runs in present]
+        masks = tuple((runs.shape, runs.tobytes()) for runs in present)
+        return _draws(masks, self.resamples, self.seed)
 
     def bounds(
         self,
@@ -253,6 +253,14 @@ def t_quantile(degrees: float, level: float = 0.95) -> float:
     area = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
     angle = np.interp(level, area / area[-1], _ANGLES)
     return float(np.sqrt(degrees) * np.tan(angle))
+
+
+@lru_cache(maxsize=8)
+def _draws(masks: tuple[tuple[tuple[int, ...], bytes], ...], resamples: int, seed: int) -> list:
+    """Kept, because most arms of a study have the same runs; whoever gets them only reads."""
+    rng = np.random.default_rng(seed)
+    present = [np.frombuffer(content, np.bool_).reshape(shape) for shape, content in masks]
+    return [_draw_runs(runs, resamples, rng) for runs in present]
 
 
 def _draw_runs(

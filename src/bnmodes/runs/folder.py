@@ -99,6 +99,9 @@ class RunFolder:
 
     def difference(self, spec: RunSpec) -> str:
         """The first setting in which the stored run is not this one, in words; empty: it is."""
+        written = self._described(lambda described: described["spec"])
+        if written == json.loads(json.dumps(spec.to_json())):  # most are, and it is soon seen
+            return ""
         try:
             stored = self.spec()
         except AnotherVersion as error:

@@ -140,6 +140,8 @@ def _draw_grid(figure: FigureBase, grid: _Grid, numbers: StudyNumbers, utd: floa
         finish_horizontal(axes, numbers)
         if not axes.lines:
             axes.text(0.5, 0.5, "no runs", transform=axes.transAxes, ha="center", color="#777777")
+    for axes in panels[: -grid.columns]:  # all panels of a column have one horizontal axis
+        axes.tick_params(labelbottom=False)
     label_lowest(panels, grid.columns, time_unit(numbers), fontsize=font + 0.5, labelpad=2)
     figure.supylabel(
         numbers.raw(arms[0][1]).unit, fontsize=font + 2, x=0.08 / grid.width, ha="left"
