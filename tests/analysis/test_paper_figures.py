@@ -82,8 +82,8 @@ def test_figure_2_has_the_papers_colours_and_one_line_for_each_combination():
     assert shown == {
         "LN": GREEN,
         "BN running": GREY,
-        "BN bootstrap only": ORANGE,
-        "BN act only": PURPLE,
+        "BN batch at bootstrap only": ORANGE,
+        "BN batch at acting only": PURPLE,
         "BN batch": BLUE,
     }
     (star,) = (line for line in pong.lines if line.get_marker() == "*")
@@ -168,8 +168,8 @@ def test_figures_10_to_12_are_of_the_actor_critics():
 
 
 def test_arms_can_be_chosen_also_those_that_the_paper_does_not_show():
-    pong, atari = chosen_arms(PAPER_FIGURES[2].studies, ("BN act only cache 0.9",))
-    assert [arm.name for arm in pong.arms] == ["BN act only cache 0.9"]
+    pong, atari = chosen_arms(PAPER_FIGURES[2].studies, ("BN batch at acting only cache 0.9",))
+    assert [arm.name for arm in pong.arms] == ["BN batch at acting only cache 0.9"]
     assert atari == paper.D, "it has no such arm"
     with pytest.raises(UsageError, match="no study of this figure has an arm 'BN'"):
         chosen_arms(PAPER_FIGURES[2].studies, ("BN",))
