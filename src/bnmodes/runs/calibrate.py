@@ -9,6 +9,7 @@ as while training, and all of them are one batch.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -17,7 +18,16 @@ from bnmodes.agents.agent import Agent
 from bnmodes.envs.contract import VectorEnv
 from bnmodes.envs.registry import make_env
 from bnmodes.errors import UsageError
-from bnmodes.protocol import BATCH, RUNNING, AgentCapabilities, Forward, Mode, Protocol
+from bnmodes.protocol import (
+    BATCH,
+    RUNNING,
+    AgentCapabilities,
+    Forward,
+    Mode,
+    Population,
+    Protocol,
+    Role,
+)
 from bnmodes.runs import checkpoint
 from bnmodes.runs.evaluate import play_games
 from bnmodes.runs.folder import RunFolder
@@ -27,6 +37,7 @@ from bnmodes.streams import numpy_stream
 
 _DECISIONS = 1_000
 """Decisions of each environment that the rows are drawn from."""
+Rows = dict[Role, dict[Population, int]]
 _REPLACE = Mode(statistics="batch", update=1.0)
 
 
@@ -69,8 +80,8 @@ def calibrate(folder: RunFolder, rows: int, games: int, seed: int) -> Calibratio
     returns["calibrated"] = _play(agent, spec, RUNNING, games, seed)
     protocol = calibrated_protocol(declared)
     offered = spec.settings.capabilities(spec.evaluation.episodes)
-    alone = {"evaluate": {"evaluation": 1}, "calibrate_evaluate": {"fresh-rollout": rows}}
-    offered = replace(offered, rows=offered.rows | alone)
+    alone: Rows = {"evaluate": {"evaluation": 1}, "calibrate_evaluate": {"fresh-rollout": rows}}
+    offered = replace(offered, rows={**offered.rows, **alone})
     protocol.validate(offered)
     return Calibration(protocol, offered, returns, notes)
 
@@ -90,7 +101,8 @@ def calibrated_agent(folder: RunFolder, env: VectorEnv) -> Agent:
     if loaded is None:
         raise UsageError(f"{folder.path} is not calibrated: run `bnmodes calibrate` on it first.")
     spec = folder.spec()
-    settings = replace(spec.settings, protocol=calibrated_protocol(spec.settings.protocol))
+    settings: Any = spec.settings
+    settings = replace(settings, protocol=calibrated_protocol(settings.protocol))
     agent = build_agent(replace(spec, settings=settings), env)
     agent.load_networks(loaded.tree["networks"])
     return agent
@@ -106,8 +118,12 @@ def _games(spec: RunSpec, envs: int, seed: int, name: str, group: int = 0) -> Ve
 
 
 @contextmanager
-def _evaluating(agent: Agent, mode: Mode) -> Iterator[None]:
+def _evaluating(agent: Any, mode: Mode) -> Iterator[None]:
     """Let the evaluate role run in another mode."""
+    if not hasattr(agent, "settings"):
+        raise UsageError(
+            "this agent does not keep its settings as `settings`: cannot calibrate it."
+        )
     settings = agent.settings
     evaluate = Forward.of(mode, settings.protocol.evaluate.params, "evaluation")
     agent.settings = replace(settings, protocol=replace(settings.protocol, evaluate=evaluate))
