@@ -55,8 +55,9 @@ def watch(
     rng = numpy_stream(seed, "watched game")
     seed = int(rng.integers(2**31 - 1000))
     env = make_env(spec.env, 1 if calibrated else spec.evaluation.episodes, seed, render=True)
+    notes: list[str] = []
     if calibrated:
-        agent, notes = calibrated_agent(folder, env), []
+        agent = calibrated_agent(folder, env)
     else:
         agent = build_agent(spec, env)
         networks, notes = folder.networks()

@@ -2,6 +2,7 @@
 
 import importlib.util
 from functools import cache
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -60,12 +61,12 @@ class PackageGames:
 def _module_of(game: str) -> ModuleType:
     """The package's file of a game by itself: the package imports plotting libraries for seconds,
     in every process that plays."""
-    (folder,) = importlib.util.find_spec("minatar").submodule_search_locations
-    spec = importlib.util.spec_from_file_location(
-        f"minatar_{game}", Path(folder) / "environments" / f"{game}.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    package = importlib.util.find_spec("minatar")
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError("the package minatar is not installed: pip install minatar.")
+    file = Path(package.origin).parent / "environments" / f"{game}.py"
+    module = ModuleType(f"minatar_{game}")
+    SourceFileLoader(module.__name__, str(file)).exec_module(module)
     return module
 
 
