@@ -145,8 +145,7 @@ class Protocol:
     calibrate: Forward | None = None
     """A forward before the first bootstrap that only sets running statistics."""
     calibrate_evaluate: Forward | None = None
-    """A forward after training (`bnmodes calibrate`) that sets the running statistics which
-    evaluate reads, instead of those of training."""
+    """A forward after training (`bnmodes calibrate`) that sets what evaluate reads as running."""
 
     def roles(self) -> dict[Role, Forward]:
         declared = {role: getattr(self, role) for role in get_args(Role)}
