@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo docs test test-slow test-processors test-cluster slurm tools lint types bench clean
+.PHONY: setup demo docs test test-slow test-faults test-processors test-cluster slurm tools lint types bench clean
 
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -31,6 +31,10 @@ test: .venv/installed-dev lint .venv/tools
 # What is long by nature: real runs that must learn, studies that are killed and go on, compilation.
 test-slow: .venv/installed-dev .venv/tools
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+
+# Hundreds of kills, full disks, damaged files and bad command lines, in less than 15 minutes.
+test-faults: .venv/installed-dev
+	timeout 900 $(BIN)/python tests/faults/campaign.py
 
 # Numbers and learning, with the arithmetic of older processors too.
 test-processors: .venv/installed-dev .venv/tools

@@ -11,6 +11,9 @@ from typing import Annotated, Any, get_type_hints
 
 from bnmodes.errors import UsageError
 
+MOST = 10**12
+"""No whole number of ours is larger, so that all fit into the machine's integers."""
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -25,14 +28,15 @@ class Bounds:
         if self.low_excluded and not value > self.low:
             return f"above {self.low:g}"
         if not self.low <= value <= self.high:
-            at_least = self.high == math.inf
-            return f"at least {self.low:g}" if at_least else f"between {self.low:g} and {self.high}"
+            if self.high >= MOST and value < self.low:
+                return f"at least {self.low:g}"
+            return f"between {self.low:g} and {self.high:,}"
         return None
 
 
-Count = Annotated[int, Bounds(1)]
-Whole = Annotated[int, Bounds(0)]
-Bins = Annotated[int, Bounds(2)]
+Count = Annotated[int, Bounds(1, MOST)]
+Whole = Annotated[int, Bounds(0, MOST)]
+Bins = Annotated[int, Bounds(2, MOST)]
 Fraction = Annotated[float, Bounds(0, 1)]
 Positive = Annotated[float, Bounds(0, low_excluded=True)]
 NotNegative = Annotated[float, Bounds(0)]

@@ -34,7 +34,7 @@ class Execution:
 
     def validate(self) -> None:
         """Refuse what no machine has."""
-        if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
+        if not re.fullmatch(r"cpu|cuda(:\d{1,3})?", self.device):
             raise UsageError(f"device '{self.device}' is unknown: choose cpu, cuda or cuda:N.")
         if self.replay_memory == "device" and not self.on_accelerator:
             raise UsageError("--replay-memory device needs an accelerator: give --device cuda too.")

@@ -20,6 +20,7 @@ from bnmodes.execution import PLAIN, Execution
 from bnmodes.runs import loop
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.spec import EvaluationSettings, make_spec
+from bnmodes.runs.stopping import Stopped, StopRequest
 from bnmodes.studies import schedule
 from bnmodes.studies.estimate import jobs_here
 from bnmodes.studies.launch.local import LocalLauncher
@@ -66,7 +67,7 @@ def train(
         print(f"note: {note}")
     try:
         return loop.train(spec, folder, execution=execution, show_progress=show_progress)
-    except loop.Stopped as stopped:
+    except Stopped as stopped:
         raise KeyboardInterrupt(f"stopped at decision {stopped.decision:,}") from None
 
 
@@ -75,7 +76,7 @@ def run_study(study: Study | str, out: Path | str = "results", jobs: int = 0) ->
     allows). The same call again goes on. A string is a name, or a file of your own: FILE.py."""
     study = _found(study)
     launcher = LocalLauncher(jobs or jobs_here(study), WorkerOptions())
-    stop = loop.StopRequest()
+    stop = StopRequest()
     for warning in study.warnings():
         print(f"note: {warning}")
     with stop.listening():

@@ -38,8 +38,14 @@ SHORT = [
         (["--norm.bn-epsilon", "-1"], "above 0"),
         (["--arm", "bn-batch", "--protocol.bootstrap.track", "0.1"], "use running statistics"),
         (["--arm"], "--arm"),
-        (["--threads", "-1"], "at least 0"),
+        (["--threads", "-1"], "must be 0 to"),
+        (["--threads", "100000"], "the cores here"),
+        (["--total-decisions", "9" * 40], "between 1 and 1,000,000,000,000"),
+        (["--replay-capacity", "9" * 20], "between"),
+        (["--atoms", "1" + "0" * 11], "memory of cpu is full"),
+        (["--device", "cuda:" + "9" * 20], "choose cpu, cuda or cuda:N"),
         (["--checkpoint-minutes", "-1"], "above 0"),
+        (["--checkpoint-minutes", "nan"], "above 0"),
     ],
 )
 def test_bad_options_get_a_short_message_and_exit_code_2(run, tmp_path, args, words):
@@ -78,9 +84,10 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(run, tmp_path, monkeypatch
 
 
 def test_a_replay_larger_than_memory_is_one_sentence_and_the_folder_stays_free(run, tmp_path):
-    code, _, err = run(*SHORT, "--replay-capacity", 10**14, "--out", tmp_path / "x")
+    code, _, err = run(*SHORT, "--replay-capacity", 10**12, "--out", tmp_path / "x")
     assert code == 2
-    assert "allocate" in err
+    assert "the memory of cpu is full" in err
+    assert not (tmp_path / "x").exists()
     assert run(*SHORT, "--out", tmp_path / "x")[0] == 0
 
 

@@ -9,12 +9,12 @@ import pytest
 from bnmodes.analysis.figures.curves import draw_curves
 from bnmodes.analysis.paper_figures import PAPER_FIGURES, PaperFigure
 from bnmodes.cli.study import Run
-from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import train
 from bnmodes.runs.spec import EvaluationSettings
 from bnmodes.studies import estimate, registry
 from bnmodes.studies.launch.worker_command import WorkerCommand, WorkerOptions
 from bnmodes.studies.results import run_path
+from helpers.finished import mark_finished
 from helpers.small_study import small_study
 
 # Random evaluation games, because untrained greedy ones may all return 0, which divides nothing.
@@ -97,7 +97,6 @@ def test_the_way_from_a_study_to_its_page(run, tmp_path, monkeypatch):
     [
         ((13,), "the paper has no figure 13"),
         ((1, "--to", "x.gif"), "must end in .png"),
-        ((1, "--to", "nowhere/x.png"), "nowhere is no folder"),
         ((1, "--arms", "LL"), "no study of this figure has an arm 'LL'"),
         ((1,), "holds no results"),
     ],
@@ -113,7 +112,7 @@ def test_clean_deletes_only_what_is_half_done_and_only_when_told(run, tmp_path):
     for path in (finished, half):
         path.mkdir(parents=True)
         (path / "metrics.jsonl").write_text("")
-    RunFolder(finished).done_path.write_text("{}")
+    mark_finished(finished)
     code, out, _ = run("study", "clean", "small", "--out", tmp_path)
     assert code == 0
     assert "would delete: C51 on minatar/breakout, seed 1" in out
@@ -159,15 +158,19 @@ def test_a_finished_run_with_torn_metrics_is_a_sentence_that_helps(run, tmp_path
     whole = metrics.read_bytes()
     for torn in (whole[:-20], b"\xff" + whole):
         metrics.write_bytes(torn)
-        for command in ("export", "report"):
-            code, _, err = run("study", command, "small", "--seeds", 0, "--out", tmp_path)
-            assert code == 2
-            assert "delete the run's folder" in err
+        code, out, _ = run("study", "report", "small", "--seeds", 0, "--out", tmp_path)
+        assert code == 2
+        assert f"{metrics} is not what it was when the run finished" in out
+        code, out, _ = run(
+            "study", "export", "small", "--seeds", 0, "--out", tmp_path, "--to", tmp_path / "x.csv"
+        )
+        assert code == 0, "the other run is whole"
+        assert f"{metrics} is not what it was when the run finished" in out
     metrics.write_bytes(whole)
     (metrics.parent / "spec.json").write_text("")
-    code, _, err = run("study", "report", "small", "--seeds", 0, "--out", tmp_path)
+    code, out, _ = run("study", "report", "small", "--seeds", 0, "--out", tmp_path)
     assert code == 2
-    assert "is damaged" in err
+    assert "spec.json is not what it was" in out
 
 
 @pytest.mark.parametrize(
@@ -220,12 +223,11 @@ def test_a_launcher_without_its_engine_names_the_extra(run, monkeypatch, launche
 
 
 def test_a_failed_run_ends_with_code_1_and_the_end_of_its_log(run, tmp_path):
-    broken = run_path(tmp_path, STUDY.runs[0])
-    broken.mkdir(parents=True)
-    (broken / "spec.json").write_text("not JSON")
-    (broken / "metrics.jsonl").write_text("")
+    taken, other = run_path(tmp_path, STUDY.runs[0]), STUDY.runs[1].spec.to_json()
+    taken.mkdir(parents=True)
+    (taken / "spec.json").write_text(json.dumps({"spec": other}))
+    (taken / "metrics.jsonl").write_text("")
     code, out, _ = run("study", "run", "small", "--out", tmp_path, "--seeds", 0)
     assert code == 1
-    assert "C51 on minatar/breakout, seed 0 failed twice" in out
-    assert "is damaged" in out
-    assert "1 of 2 runs failed" in out
+    assert "C51 on minatar/breakout, seed 0 failed and is left: it was refused" in out
+    assert "seed is 1 there, 0 here" in out

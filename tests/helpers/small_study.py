@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 
 from bnmodes.runs.folder import RunFolder
-from bnmodes.runs.loop import StopRequest
 from bnmodes.runs.spec import EvaluationSettings
+from bnmodes.runs.stopping import StopRequest
 from bnmodes.studies.launch.local import LocalLauncher
 from bnmodes.studies.launch.worker_command import WorkerOptions
 from bnmodes.studies.results import gather, run_path

@@ -10,7 +10,8 @@ from bnmodes.agents.mrq import MRQAgent
 from bnmodes.agents.value_agent import ValueAgent
 from bnmodes.errors import UsageError
 from bnmodes.runs.audit import audit_run
-from bnmodes.runs.loop import Stopped, train
+from bnmodes.runs.loop import train
+from bnmodes.runs.stopping import Stopped
 from helpers.run_specs import make_pqn_spec, make_small_actor_critic_spec, make_spec
 
 pytestmark = pytest.mark.numeric

@@ -196,7 +196,7 @@ def test_damage_far_from_the_end_of_a_large_file_is_noticed(tmp_path):
         checkpoint.load(tmp_path)
 
 
-@pytest.mark.parametrize("step", ["save_file", "_mark", "_flush", "Path.rename"])
+@pytest.mark.parametrize("step", ["save_file", "_mark", "flush_to_disk", "Path.rename"])
 def test_a_save_that_fails_keeps_the_one_before_and_is_cleaned_up(tmp_path, monkeypatch, step):
     def fail(*_args: Any) -> None:
         raise OSError("disk full")

@@ -15,8 +15,9 @@ from bnmodes.errors import UsageError
 from bnmodes.runs import checkpoint
 from bnmodes.runs import loop as run_module
 from bnmodes.runs.folder import RunFolder
-from bnmodes.runs.loop import Loop, Stopped, train
+from bnmodes.runs.loop import Loop, train
 from bnmodes.runs.spec import EvaluationSettings, spec_from_json
+from bnmodes.runs.stopping import Stopped
 from helpers.run_specs import make_spec
 
 

@@ -8,7 +8,9 @@ import pytest
 from bnmodes.agents.c51 import C51Agent
 from bnmodes.envs import atari
 from bnmodes.runs.folder import RunFolder
-from bnmodes.runs.loop import Stopped, train
+from bnmodes.runs.loop import train
+from bnmodes.runs.stopping import Stopped
+from helpers.atari_specs import atari_specs
 from helpers.run_specs import make_spec
 
 pytestmark = [pytest.mark.slow, pytest.mark.numeric]
@@ -62,6 +64,23 @@ def test_pong_reports_raw_returns_and_resumes_to_the_byte(tmp_path, stop_at, mon
     returns = [row["return"] for row in rows if row["kind"] == "train" and "return" in row]
     assert returns
     assert all(-21 <= r <= -15 for r in returns)
+
+
+@pytest.mark.parametrize("agent", ["pqn", "td3", "xqc", "mrq"])
+def test_every_agent_resumes_on_atari_to_the_byte(agent, tmp_path, stop_at, monkeypatch):
+    monkeypatch.setattr(atari, "RESEED_AFTER", 50)
+    spec = atari_specs()[agent]
+    whole = train(spec, tmp_path / "whole")
+    step = spec.settings.num_envs
+    for share in (0.3, 0.6, 0.9):
+        stop_at(round(share * spec.total_decisions / step) * step)
+        with pytest.raises(Stopped):
+            train(spec, tmp_path / "parts")
+    parts = train(spec, tmp_path / "parts")
+    assert parts.completion.resumes == 3
+    metrics = [folder.metrics_path.read_bytes() for folder in (whole, parts)]
+    assert metrics[0] == metrics[1]
+    assert not any(row["kind"] == "resume" for row in parts.metrics())
 
 
 def test_where_the_emulator_plays_differently_the_run_records_its_new_game(

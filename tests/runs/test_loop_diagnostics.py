@@ -6,9 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bnmodes.runs.folder import RunFolder, numbers
-from bnmodes.runs.loop import Stopped, train
+from bnmodes.runs.folder import RunFolder
+from bnmodes.runs.loop import train
+from bnmodes.runs.metrics_file import numbers
 from bnmodes.runs.spec import DiagnosticsSettings, spec_from_json
+from bnmodes.runs.stopping import Stopped
 from helpers.run_specs import make_pqn_spec, make_small_actor_critic_spec, make_spec
 
 SPECS = {

@@ -5,7 +5,8 @@ from PIL import Image
 
 from bnmodes import plugins
 from bnmodes.errors import UsageError
-from bnmodes.runs.loop import Stopped, train
+from bnmodes.runs.loop import train
+from bnmodes.runs.stopping import Stopped
 from bnmodes.runs.watch import watch
 from helpers.own_games import SOURCE
 from helpers.run_specs import make_pqn_spec, make_spec

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from bnmodes.runs.folder import RunFolder
-from bnmodes.runs.loop import Stopped, train
+from bnmodes.runs.loop import train
 from bnmodes.runs.spec import DiagnosticsSettings, EvaluationSettings
+from bnmodes.runs.stopping import Stopped
 from helpers.run_specs import make_pqn_spec
 from helpers.settings import settings_of
 

@@ -3,8 +3,9 @@ import json
 import pytest
 
 from bnmodes.errors import UsageError
-from bnmodes.runs.loop import Stopped, train
+from bnmodes.runs.loop import train
 from bnmodes.runs.sinks import open_sinks
+from bnmodes.runs.stopping import Stopped
 from helpers.run_specs import make_spec
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from bnmodes.studies import columns
 from bnmodes.studies.results import gather, run_path
+from helpers.finished import mark_finished
 from helpers.small_study import small_study
 
 ROWS = [
@@ -22,7 +23,7 @@ def write(root, run, rows):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "spec.json").write_text(json.dumps({"spec": run.spec.to_json()}))
-    (folder / "done.json").write_text("{}")
+    mark_finished(folder)
 
 
 @pytest.fixture

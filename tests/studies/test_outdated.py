@@ -8,13 +8,14 @@ import pytest
 from bnmodes.agents.registry import AGENTS
 from bnmodes.errors import UsageError
 from bnmodes.runs.folder import RunFolder
-from bnmodes.runs.loop import StopRequest
 from bnmodes.runs.spec import make_spec, spec_from_json
+from bnmodes.runs.stopping import StopRequest
 from bnmodes.studies import registry
 from bnmodes.studies.launch.local import LocalLauncher
 from bnmodes.studies.launch.worker_command import WorkerOptions
 from bnmodes.studies.results import gather, run_path
 from bnmodes.studies.schedule import run_study
+from helpers.finished import mark_finished
 from helpers.small_study import small_study
 
 STUDY = small_study(seeds=(0,), games=("minatar/breakout",))
@@ -27,10 +28,10 @@ def write_finished(root, run, returns=1.0, **stored):
     spec["settings"] |= stored
     folder.spec_path.write_text(json.dumps({"spec": spec, "versions": {}}))
     for decision in STUDY.grid:
-        folder.append(
+        folder.metrics_file.append(
             {"kind": "evaluation", "decision": decision, "frame": decision, "return": returns}
         )
-    folder.done_path.write_text("{}")
+    mark_finished(folder.path)
 
 
 @pytest.fixture

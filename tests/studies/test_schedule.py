@@ -13,13 +13,16 @@ import pytest
 
 from bnmodes.errors import UsageError
 from bnmodes.runs.folder import RunFolder
-from bnmodes.runs.loop import StopRequest, train
+from bnmodes.runs.loop import train
+from bnmodes.runs.stopping import StopRequest
 from bnmodes.studies.launch.local import LocalLauncher
+from bnmodes.studies.launch.outcome import Outcome
 from bnmodes.studies.launch.worker_command import WorkerOptions
 from bnmodes.studies.results import gather, log_path, run_path
 from bnmodes.studies.schedule import run_study
 from bnmodes.studies.study import Arm
 from helpers import small_study as small_study_module
+from helpers.finished import mark_finished
 from helpers.small_study import half_done, same_results, small_study, times_resumed
 
 
@@ -88,9 +91,8 @@ class ScriptedLauncher:
         ended, self.pending = self.pending, {}
         for folder, ending in ended.items():
             if ending == "ended":
-                folder.mkdir(parents=True)
-                RunFolder(folder).done_path.write_text("{}")
-        return ended
+                mark_finished(folder)
+        return {folder: Outcome(ending, "of the script") for folder, ending in ended.items()}
 
     def cancel(self):
         pass
@@ -140,7 +142,7 @@ def test_a_kill_while_a_folder_is_claimed_does_not_block_it(tmp_path):
     path = run_path(tmp_path, study.runs[0])
     path.mkdir(parents=True)
     (path / "lock").touch()
-    (path / "spec.json.0123.tmp").write_text("{")
+    (path / "spec.0123.tmp.json").write_text("{")
     assert len(run_here(study, tmp_path).done) == 2
 
 
@@ -151,16 +153,20 @@ def test_a_run_that_fails_once_is_done_in_the_end(tmp_path):
     assert not schedule.failed
 
 
-def test_a_real_failure_keeps_its_log(tmp_path):
+def test_a_damaged_run_is_named_set_aside_and_made_again(tmp_path, capsys):
     study = small_study(games=("minatar/breakout",), seeds=(0,), total_decisions=60)
     broken = run_path(tmp_path, study.runs[0])
     broken.mkdir(parents=True)
     (broken / "spec.json").write_text("not JSON")
-    (broken / "metrics.jsonl").write_text("")
+    (broken / "metrics.jsonl").write_text("precious\n")
     schedule = run_here(study, tmp_path)
-    assert schedule.failed == [study.runs[0]]
-    assert "is damaged" in log_path(tmp_path, study.runs[0]).read_text()
-    assert len(schedule.done) == 1
+    assert len(schedule.done) == 2
+    assert "spec.json is damaged" in log_path(tmp_path, study.runs[0]).read_text()
+    kept = tmp_path / "damaged" / f"{broken.name}-1"
+    assert (kept / "metrics.jsonl").read_text() == "precious\n"
+    said = capsys.readouterr().out
+    assert "spec.json is damaged" in said
+    assert f"its folder is now {kept}" in said
 
 
 @pytest.mark.slow

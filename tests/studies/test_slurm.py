@@ -12,18 +12,14 @@ from pathlib import Path
 import pytest
 
 from bnmodes.errors import UsageError
-from bnmodes.runs.folder import RunFolder
+from bnmodes.studies.launch.outcome import EXIT_IN_USE, outcome_of
 from bnmodes.studies.launch.slurm import JobRequest, SlurmLauncher
-from bnmodes.studies.launch.slurm_job import RunsOfAJob, environment_of
+from bnmodes.studies.launch.slurm_job import RunsOfAJob, codes_path, environment_of
 from bnmodes.studies.launch.slurm_queue import run_states
-from bnmodes.studies.launch.worker_command import (
-    EXIT_IN_USE,
-    WorkerCommand,
-    WorkerOptions,
-    outcome_of,
-)
+from bnmodes.studies.launch.worker_command import WorkerCommand, WorkerOptions
 from bnmodes.studies.results import log_path, run_path
 from bnmodes.studies.status import status_table
+from helpers.finished import mark_finished
 from helpers.small_study import small_study
 
 RUNS = small_study().runs
@@ -86,8 +82,12 @@ def submit(engine: SlurmLauncher, root: Path, runs) -> None:
 
 
 def result(root: Path, job: str, *codes: int) -> None:
-    """As submitit leaves it on the node."""
-    (root / "slurm" / f"{job}_0_result.pkl").write_bytes(pickle.dumps(("success", list(codes))))
+    """As the job leaves it on its node."""
+    codes_path(root / "slurm", job).write_text(json.dumps(codes))
+
+
+def kinds(outcomes) -> dict[Path, str]:
+    return {folder: outcome.kind for folder, outcome in outcomes.items()}
 
 
 def test_a_round_of_runs_is_one_array_of_jobs_with_bounded_concurrency(tools, root):
@@ -151,8 +151,8 @@ def test_each_run_of_a_job_has_its_own_ending(tools, root):
     result(root, "1", 0, EXIT_IN_USE, 2, -signal.SIGSEGV)
     tools.say({"1": "COMPLETED"})
     assert engine.poll() == {}, "the mark of the finished run is not visible on this machine yet"
-    RunFolder(done).done_path.write_text("{}")
-    endings = engine.poll()
+    mark_finished(done)
+    endings = kinds(engine.poll())
     assert [endings[run_path(root, run)] for run in RUNS[:4]] == [
         "ended", "in use", "failed", "failed",
     ]  # fmt: skip
@@ -180,9 +180,10 @@ def test_a_job_without_result_ends_by_its_state(tools, root, state, ending):
     tools.say({"1": "PENDING"})
     engine.poll()
     tools.say({"1": state} if state else {})
-    assert engine.poll() == ({run_path(root, RUNS[0]): ending} if ending else {})
-    if ending:
-        assert "Slurm job 1" in log_path(root, RUNS[0]).read_text()
+    outcomes = engine.poll()
+    assert kinds(outcomes) == ({run_path(root, RUNS[0]): ending} if ending else {})
+    if ending == "failed":
+        assert "Slurm job 1" in outcomes[run_path(root, RUNS[0])].reason
 
 
 def test_array_tasks_cancelled_before_they_began_were_stopped(tools, root):
@@ -191,7 +192,7 @@ def test_array_tasks_cancelled_before_they_began_were_stopped(tools, root):
     tools.say({"1_0": "RUNNING", "1_1": "PENDING"})
     engine.poll()
     tools.say({"1_0": "RUNNING", "1": "CANCELLED"})
-    assert engine.poll() == {run_path(root, RUNS[1]): "stopped"}
+    assert kinds(engine.poll()) == {run_path(root, RUNS[1]): "stopped"}
 
 
 def test_a_silent_controller_ends_nothing(tools, root):
@@ -231,7 +232,7 @@ def test_runs_that_a_dead_launcher_left_in_the_queue_are_not_sent_again(tools, r
     assert engine.poll() == {}
     assert len(list((root / "slurm").glob("*_submitted.pkl"))) == 2
     tools.say({"1": "CANCELLED", "2": "RUNNING"})
-    assert engine.poll() == {run_path(root, RUNS[0]): "stopped"}
+    assert kinds(engine.poll()) == {run_path(root, RUNS[0]): "stopped"}
 
 
 def test_ctrl_c_also_ends_jobs_that_were_taken_over(tools, root, monkeypatch):
@@ -249,7 +250,7 @@ def test_ctrl_c_also_ends_jobs_that_were_taken_over(tools, root, monkeypatch):
     engine.cancel()
     told = tools.told.read_text()
     assert "scancel --quiet 1_1\nscancel --quiet --signal=USR2 1_0\n" in told
-    assert engine.poll() == {run_path(root, run): "stopped" for run in RUNS[:3]}
+    assert kinds(engine.poll()) == {run_path(root, run): "stopped" for run in RUNS[:3]}
 
 
 def test_cancelling_tells_running_jobs_and_removes_waiting_ones(tools, root, monkeypatch):
@@ -262,7 +263,33 @@ def test_cancelling_tells_running_jobs_and_removes_waiting_ones(tools, root, mon
     engine.cancel()
     told = tools.told.read_text()
     assert "scancel --quiet 1_1\nscancel --quiet --signal=USR2 1_0\n" in told
-    assert engine.poll() == {run_path(root, run): "stopped" for run in RUNS[:3]}
+    assert kinds(engine.poll()) == {run_path(root, run): "stopped" for run in RUNS[:3]}
+
+
+class Planted:
+    """Unpickling it writes a file."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def __reduce__(self):
+        return (Path.touch, (self.path,))
+
+
+def test_nothing_pickled_in_a_folder_of_results_is_read(tools, root):
+    """Someone else's folder: `study status`, and a launcher, with a planted queue and result."""
+    (root / "slurm").mkdir(parents=True)
+    for name in ("1_submitted.pkl", "1_0_result.pkl"):
+        (root / "slurm" / name).write_bytes(pickle.dumps(Planted(root / "executed")))
+    (root / "slurm" / "1-runs.json").write_text('["../../outside", 5]')
+    (root / "slurm" / "1-codes.json").write_text('[["deep"]]')
+    tools.say({"1": "PENDING"})
+    assert run_states(root) == {}
+    engine = launcher(root)
+    submit(engine, root, RUNS[:1])
+    tools.say({"1": "FAILED"})
+    engine.poll()
+    assert not (root / "executed").exists()
 
 
 def test_the_queue_stands_beside_what_the_files_say(tools, root):
@@ -297,25 +324,26 @@ class Command(module.WorkerCommand):
         import subprocess
         return subprocess.Popen([sys.executable, "-c", self.task_json])
 commands = [Command(code, Path(), Path()) for code in sys.argv[1:]]
-print(RunsOfAJob(tuple(commands))())
+RunsOfAJob(tuple(commands), Path.cwd())()
 """
 
 
-def test_a_jobs_result_says_how_each_worker_ended():
+def test_a_jobs_result_says_how_each_worker_ended(tmp_path):
     workers = [
         "",
         "raise SystemExit(2)",
         "raise SystemExit(130)",
         "import os; os.kill(os.getpid(), 15)",
     ]
-    job = subprocess.run([sys.executable, "-c", JOB, *workers], capture_output=True, text=True)
-    codes = json.loads(job.stdout)
-    assert [outcome_of(code) for code in codes] == ["ended", "failed", "stopped", "stopped"]
+    task = os.environ | {"SLURM_ARRAY_JOB_ID": "71", "SLURM_ARRAY_TASK_ID": "3"}
+    subprocess.run([sys.executable, "-c", JOB, *workers], cwd=tmp_path, env=task, check=True)
+    codes = json.loads((tmp_path / "71_3-codes.json").read_text())
+    assert [outcome_of(code).kind for code in codes] == ["ended", "failed", "stopped", "stopped"]
 
 
 def test_upon_the_signal_a_job_waits_for_its_workers_and_asks_for_the_same_again(tmp_path):
     command = WorkerCommand("", tmp_path, tmp_path / "log")
-    job = RunsOfAJob((command,))
+    job = RunsOfAJob((command,), tmp_path)
     slow = (
         "import signal, sys, time; signal.signal(15, lambda *_: (time.sleep(0.3), sys.exit(130)))"
     )

@@ -10,6 +10,8 @@ from bnmodes.analysis.scores import collect, judge_diverged
 from bnmodes.analysis.study_numbers import MEASURES, StudyNumbers
 from bnmodes.envs.registry import canonical_name
 from bnmodes.errors import UsageError
+from bnmodes.files import replacing
+from bnmodes.studies.columns import write_table
 from bnmodes.studies.results import StudyResults
 
 _KEY = ("arm", "game", "seed")
@@ -19,15 +21,12 @@ def export(results: StudyResults, path: Path) -> tuple[int, Path]:
     """Writes both tables, as Parquet or CSV; gives the rows of the first, and the second's path."""
     if path.suffix not in (".parquet", ".csv"):
         raise UsageError(f"{path} must end in .parquet or .csv.")
-    path.parent.mkdir(parents=True, exist_ok=True)
     runs = run_table(results)
     measurements = measurement_table(results, runs)
     runs_path = path.with_name(f"{path.stem}-runs{path.suffix}")
     for table, where in ((measurements, path), (runs, runs_path)):
-        if path.suffix == ".parquet":
-            table.write_parquet(where)
-        else:
-            table.write_csv(where)
+        with replacing(where) as aside:
+            write_table(table, aside)
     return len(measurements), runs_path
 
 

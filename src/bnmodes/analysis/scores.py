@@ -43,7 +43,8 @@ def collect(results: StudyResults, arm: str, *, allow_missing: bool = False) -> 
     """The returns of one arm on the study's grid, averaged over the games at each of its points.
 
     Missing runs are an error that lists them, or NaN if `allow_missing`. A return that is infinite
-    or not a number is −∞: the run diverged (`judge_diverged` says what that counts as).
+    or not a number is −∞, and so are all that would come after a run has diverged
+    (`judge_diverged` says what that counts as).
     """
     study = results.study
     names = [declared.name for declared in study.arms]
@@ -61,6 +62,11 @@ def collect(results: StudyResults, arm: str, *, allow_missing: bool = False) -> 
     values = placed(rows, games, study.seeds, decisions)
     if study.metric == "test":
         values = _held(values)
+    for run, last_finite_decision in results.diverged.items():
+        if run.arm == arm:
+            place = games.index(canonical_name(run.game)), study.seeds.index(run.seed)
+            gone = (np.array(decisions) > last_finite_decision) | np.isnan(values[place])
+            values[place][gone] = -np.inf
     scores = Scores(games, study.seeds, decisions, values, "raw return", study.final_points)
     _require_whole_runs(scores, arm, missing)
     return scores

@@ -1,7 +1,11 @@
 """The command line: `bnmodes COMMAND …`. Each command's module is imported when it is used."""
 
+import errno
 import importlib
+import os
+import signal
 import sys
+from types import ModuleType
 
 from bnmodes.cli.prose import wrapped
 from bnmodes.errors import UsageError
@@ -33,7 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "study report": ("study:study_report", "write a study's report with its figures"),
     "study power": ("study:study_power", "how many seeds the next study would need"),
     "figure": ("figure:figure_command", "draw a figure of the paper by its number"),
-    "study clean": ("study:study_clean", "delete what a study has left half-done"),
+    "study clean": ("study_clean:study_clean", "delete what a study has left half-done"),
 }
 """By name: the function, and what it does. A study is a name or a file of your own, FILE.py."""
 
@@ -67,7 +71,8 @@ def _dispatch(args: list[str]) -> None:
         words = name.split()
         if args[: len(words)] == words:
             module, _, function = function.partition(":")
-            getattr(importlib.import_module(f"bnmodes.cli.{module}"), function)(args[len(words) :])
+            command = getattr(_imported(f"bnmodes.cli.{module}"), function)
+            command(args[len(words) :])
             return
     if args == ["--version"]:
         print(importlib.import_module("importlib.metadata").version("bnmodes"))
@@ -82,6 +87,21 @@ def _dispatch(args: list[str]) -> None:
     raise UsageError(f"'bnmodes {tried}' is no command: {hint}")
 
 
+def _imported(module: str) -> ModuleType:
+    """A Ctrl-C while PyTorch is imported ends the process at once: what imports make of the
+    exception is anything from a traceback to a half-imported package."""
+    before = signal.signal(signal.SIGINT, _leave)
+    try:
+        return importlib.import_module(module)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _leave(*_) -> None:
+    os.write(2, b"bnmodes: interrupted\n")
+    os._exit(130)
+
+
 def main() -> None:
     try:
         _dispatch(sys.argv[1:])
@@ -93,6 +113,27 @@ def main() -> None:
     except KeyboardInterrupt:
         print("bnmodes: interrupted", file=sys.stderr)
         sys.exit(130)
-    except (OSError, MemoryError) as error:
-        print(f"bnmodes: {error}", file=sys.stderr)
+    except MemoryError as error:
+        print(f"bnmodes: the memory is full ({error or 'no room'}).", file=sys.stderr)
         sys.exit(2)
+    except OSError as error:
+        print(f"bnmodes: {_in_words(error)}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _in_words(error: OSError) -> str:
+    """Which file, what is wrong with it, and what to do."""
+    if error.filename is None or error.strerror is None:
+        return f"{error}"
+    advice = _ADVICE.get(error.errno or 0, "put that in order and give the same command again.")
+    return f"{error.filename}: {error.strerror}: {advice}"
+
+
+_ADVICE = {
+    errno.ENOSPC: "make room and give the same command again.",
+    errno.EROFS: "choose a folder that can be written to.",
+    errno.EACCES: "choose a folder that you may write to, or ask for permission.",
+    errno.EEXIST: "move it away, or choose another place.",
+    errno.ENOTDIR: "a folder is needed there: choose another place.",
+    errno.ENOENT: "it is not there: check the path.",
+}

@@ -9,7 +9,9 @@ from rich.console import Console
 
 from bnmodes.cli.options import WITHOUT_DEFAULT, parse
 from bnmodes.cli.scoring import Scoring
+from bnmodes.cli.study import tell_changes
 from bnmodes.errors import UsageError
+from bnmodes.files import replacing
 from bnmodes.studies.study import Study
 
 SHOWN_BY_DEFAULT = tyro.conf.arg(help_behavior_hint="(default: those that the paper shows)")
@@ -41,12 +43,14 @@ def figure_command(args: list[str]) -> None:
     path = options.to or options.out / f"figure-{options.number}.png"
     if path.suffix not in (".png", ".pdf", ".svg"):
         raise UsageError(f"--to is {path}, but must end in .png, .pdf or .svg.")
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"{path.parent} is no folder: make it first.")
     studies = chosen_arms(figure.studies, options.arms)
-    numbers = [options.numbers(gather(study, options.out)) for study in studies]
+    gathered = [gather(study, options.out) for study in studies]
+    for results in gathered:
+        tell_changes(results)
+    numbers = [options.numbers(results) for results in gathered]
     drawn = figure.draw(*numbers)
-    path.write_bytes(render(drawn, [path.suffix[1:]])[path.suffix[1:]])
+    with replacing(path) as aside:
+        aside.write_bytes(render(drawn, [path.suffix[1:]])[path.suffix[1:]])
     names = " and ".join(study.name for study in studies)
     console.print(f"{path}: figure {options.number}. {figure.title}.")
     console.print(f"From {names}; {numbers[0].interval_words}.")

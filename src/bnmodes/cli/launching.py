@@ -1,6 +1,8 @@
 """Where a study runs: the options of each engine, and the engine behind them."""
 
+import os
 import re
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -12,6 +14,14 @@ from bnmodes.studies.launch.launcher import Launcher, require_engine
 from bnmodes.studies.launch.local import LocalLauncher
 from bnmodes.studies.launch.worker_command import WorkerOptions
 from bnmodes.studies.study import Study
+
+# Ray reads them while it is imported. The second is what keeps it on 127.0.0.1 by itself only on
+# Windows and macOS; the token would still keep other users of this machine out.
+_RAY_ON_LOOPBACK = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_AUTH_MODE": "token",
+}
 
 _BELONGS_TO = {
     "partition": ("slurm",),
@@ -101,6 +111,8 @@ class LaunchOptions:
 
     def _open_ray(self, study: Study, options: WorkerOptions) -> Launcher:
         require_engine("ray", "ray")
+        if not self.address:
+            os.environ |= _RAY_ON_LOOPBACK | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
         from bnmodes.studies.launch.ray import RayLauncher, TaskRequest
 
         request = TaskRequest(self._memory_gb(study), self.gpus_per_job / self.runs_per_job)

@@ -1,5 +1,6 @@
 """Commands on runs by their options: train, explain; and env list."""
 
+import math
 import os
 import sys
 from dataclasses import dataclass
@@ -111,9 +112,10 @@ def train_command(args: list[str]) -> None:
     )
     spec = RunOptions(agent=agent, choice=given.choice, details=given.details).spec()
     options: HowToTrain = given.how
-    if options.threads < 0:
-        raise UsageError(f"threads is {options.threads}, but must be at least 0.")
-    if not options.checkpoint_minutes > 0:
+    cores = os.cpu_count() or 1
+    if not 0 <= options.threads <= cores:
+        raise UsageError(f"threads is {options.threads}, but must be 0 to {cores}, the cores here.")
+    if not 0 < options.checkpoint_minutes < math.inf:
         raise UsageError(
             f"checkpoint_minutes is {options.checkpoint_minutes}, but must be above 0."
         )
@@ -121,7 +123,7 @@ def train_command(args: list[str]) -> None:
     given.execution.validate_here()
     env_spec(spec.env)  # refuses a game that cannot be made
     all_cores = find_agent(agent).suite_defaults(env_suite(spec.env)).all_cores
-    torch.set_num_threads(options.threads or (os.cpu_count() or 1 if all_cores else 1))
+    torch.set_num_threads(options.threads or (cores if all_cores else 1))
     keep_freed_memory()
     path = options.out or Path("runs") / folder_name(spec)
     if RunFolder(path).finished and RunFolder(path).spec() == spec:
@@ -129,7 +131,8 @@ def train_command(args: list[str]) -> None:
             console.print(f"note: {sentence}")
         console.print(f"{path} is finished: nothing to do.")
         return
-    print(f"training in {path}", file=sys.stderr)
+    if not path.exists() or path.is_dir():
+        print(f"training in {path}", file=sys.stderr)
     for note in spec.settings.warnings(spec.total_decisions):
         print(f"note: {note}", file=sys.stderr)
     try:
@@ -146,6 +149,12 @@ def train_command(args: list[str]) -> None:
             file=sys.stderr,
         )
         sys.exit(130)
+    if (last_finite := folder.last_finite_decision) is not None:
+        console.print(
+            "diverged: the networks held numbers that are not finite, and the run ended; at "
+            f"decision {last_finite:,} all were. See {path}"
+        )
+        return
     last = [row for row in folder.metrics() if row["kind"] == "evaluation"][-1]
     console.print(
         f"finished {spec.total_decisions:,} decisions; mean return of {spec.evaluation.episodes} "

@@ -1,7 +1,7 @@
-"""Commands on a study: run, status, export, report, power, clean."""
+"""Commands on a study: run, status, export, report, power."""
 
+import math
 import os
-import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,6 @@ from bnmodes.cli.scoring import Scoring
 from bnmodes.cli.study_catalog import Choice
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
-from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.sinks import SinkName, require_usable
 from bnmodes.runs.stopping import StopRequest
 from bnmodes.studies.estimate import transition_bytes
@@ -45,6 +44,8 @@ class Run(Choice):
     launch: tyro.conf.OmitArgPrefixes[LaunchOptions] = LaunchOptions()
     checkpoint_minutes: float = 0.0
     """Minutes between checkpoints of a run; 0: 5, or 60 where one takes more than 1 GB."""
+    hang_minutes: float = 30.0
+    """Minutes without a sign of life after which a worker is killed and its run tried again."""
     keep_networks: Literal["all", "last-seed", "none"] = "all"
     """Runs whose final networks stay; `watch` and `audit` need them, paper-b's take 35 GB."""
     execution: tyro.conf.OmitArgPrefixes[Execution] = PLAIN
@@ -62,8 +63,10 @@ def study_run(args: list[str]) -> None:
     options = parse(Run, args, "bnmodes study run")
     study, stop = options.study(), StopRequest()
     options.launch.validate(options.execution)
-    if options.checkpoint_minutes < 0:
+    if not 0 <= options.checkpoint_minutes < math.inf:
         raise UsageError(f"checkpoint-minutes is {options.checkpoint_minutes}: must be 0 or more.")
+    if not 0 < options.hang_minutes < math.inf:
+        raise UsageError(f"hang-minutes is {options.hang_minutes}: must be above 0.")
     require_usable(options.sinks)
     from bnmodes.studies.schedule import run_study
 
@@ -71,7 +74,9 @@ def study_run(args: list[str]) -> None:
         console.print(wrapped(f"note: {warning}"))
     # Gigabytes take their time to write, at every checkpoint.
     minutes = options.checkpoint_minutes or (60.0 if transition_bytes(study) > 1e9 else 5.0)
-    workers = WorkerOptions(minutes, options.sinks, options.execution, options.network_seeds())
+    workers = WorkerOptions(
+        minutes, options.sinks, options.execution, options.network_seeds(), options.hang_minutes
+    )
     launcher = options.launch.open(study, options.out, workers)
     with stop.listening():
         schedule = run_study(study, options.out, launcher, stop)
@@ -114,14 +119,14 @@ def study_status(args: list[str]) -> None:
         console.print(wrapped(f"note: {sentence}"))
 
 
-def _tell_changes(results: "StudyResults") -> None:
+def tell_changes(results: "StudyResults") -> None:
     """What of the found runs is not as it would be run now."""
-    from bnmodes.studies.results import outdated_notes
+    from bnmodes.studies.results import damaged_notes, outdated_notes
     from bnmodes.studies.schedule import changed_plugins
 
     finished = set(results.study.runs) - set(results.missing)
-    outdated = outdated_notes(results.outdated, results.root)
-    for sentence in (*changed_plugins(finished, results.root), *outdated):
+    left_out = outdated_notes(results.outdated, results.root) + damaged_notes(results.damaged)
+    for sentence in (*changed_plugins(finished, results.root), *left_out):
         console.print(wrapped(f"note: {sentence}"))
 
 
@@ -141,7 +146,7 @@ def study_export(args: list[str]) -> None:
     from bnmodes.studies.results import gather
 
     results = gather(options.study(), options.out)
-    _tell_changes(results)
+    tell_changes(results)
     rows, runs_path = export(results, options.to)
     declared = len(results.study.runs)
     console.print(
@@ -210,7 +215,7 @@ def study_report(args: list[str]) -> None:
     if page.suffix != ".html":
         raise UsageError(f"--to is {page}, but the report is a page: let its name end in .html.")
     results = gather(study, options.out)
-    _tell_changes(results)
+    tell_changes(results)
     numbers = options.numbers(
         results, reference=options.reference, contrasts=options.contrasts(study)
     )
@@ -223,38 +228,3 @@ def study_report(args: list[str]) -> None:
         console.print(wrapped(f"- {sentence}"))
     console.print(f"\nreport   {page}")
     console.print(f"figures  {page.with_name(f'{page.stem}-figures')}{os.sep}")
-
-
-@dataclass(frozen=True)
-class Clean(Choice):
-    """Delete the study's runs that are not finished; finished ones always stay."""
-
-    out: Path = Path("results")
-    """Folder of results."""
-    yes: bool = False
-    """Really delete; without it, only say what would be deleted."""
-
-
-def study_clean(args: list[str]) -> None:
-    options = parse(Clean, args, "bnmodes study clean")
-    from bnmodes.studies.results import log_path, require_results, run_path
-
-    require_results(options.out)
-    found = False
-    for run in options.study().runs:
-        folder = RunFolder(run_path(options.out, run))
-        if not folder.path.exists() or folder.in_use():
-            continue
-        if folder.finished:
-            folder.discard_checkpoints()  # a kill may have come between the mark and this
-            continue
-        found = True
-        console.print(f"{'deleted' if options.yes else 'would delete'}: {run}")
-        if options.yes:
-            with folder.locked():
-                shutil.rmtree(folder.path)
-            log_path(options.out, run).unlink(missing_ok=True)
-    if not found:
-        console.print("nothing is half-done.")
-    elif not options.yes:
-        console.print("add --yes to delete them; they would begin anew.")

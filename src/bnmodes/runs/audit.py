@@ -16,7 +16,7 @@ from bnmodes.errors import UsageError
 from bnmodes.norm.renorm import BatchRenorm
 from bnmodes.protocol import Role
 from bnmodes.runs.folder import RunFolder
-from bnmodes.runs.loop import build_agent
+from bnmodes.runs.trained import load_agent
 from bnmodes.streams import numpy_stream
 
 _DECISIONS = 100
@@ -48,14 +48,12 @@ def audit_run(folder: RunFolder, seed: int) -> tuple[list[RoleAudit], list[str]]
     spec = folder.spec()
     rng = numpy_stream(seed, "audited games")
     env = make_env(spec.env, spec.evaluation.episodes, int(rng.integers(2**31 - 1000)))
-    agent = build_agent(spec, env)
+    agent, notes = load_agent(folder, spec, env)
     if not isinstance(agent, DeclaresRoles):
         raise UsageError(
             f"{spec.agent} does not show its forwards: give its class a method `role_forwards` "
             "(see bnmodes.agents.agent.DeclaresRoles)."
         )
-    networks, notes = folder.networks()
-    agent.load_networks(networks)
     played = _play(agent, env, rng)
     offered, protocol = spec.settings.capabilities(spec.evaluation.episodes), spec.settings.protocol
     audits = []

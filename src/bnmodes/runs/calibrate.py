@@ -18,6 +18,7 @@ from bnmodes.agents.agent import Agent
 from bnmodes.envs.contract import VectorEnv
 from bnmodes.envs.registry import make_env
 from bnmodes.errors import UsageError
+from bnmodes.files import refuse_link
 from bnmodes.protocol import (
     BATCH,
     RUNNING,
@@ -76,6 +77,8 @@ def calibrate(folder: RunFolder, rows: int, games: int, seed: int) -> Calibratio
     with _evaluating(agent, _REPLACE):
         agent.greedy(observations)
     calibrated = {name: dict(net.state_dict()) for name, net in agent.networks.items()}
+    refuse_link(folder.path / "calibrated")
+    (folder.path / "calibrated").mkdir(exist_ok=True)
     checkpoint.save(folder.path / "calibrated", {"networks": calibrated})
     returns["calibrated"] = _play(agent, spec, RUNNING, games, seed)
     protocol = calibrated_protocol(declared)

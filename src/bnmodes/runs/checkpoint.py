@@ -15,7 +15,6 @@ array that is contiguous, and loading maps large arrays from the file instead of
 """
 
 import json
-import os
 import shutil
 import zlib
 from pathlib import Path
@@ -23,10 +22,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from bnmodes.errors import UsageError
+from bnmodes.errors import DamagedError
+from bnmodes.files import flush_to_disk
 
 KEPT = 2
 _ARRAYS, _TREE, _MARK = "arrays.safetensors", "tree.json", "complete.json"
@@ -43,24 +44,26 @@ class Loaded(NamedTuple):
 def save(folder: Path, tree: Any) -> None:
     """Add a checkpoint to the run's folder, then delete all but the newest `KEPT`."""
     checkpoints = folder / "checkpoints"
-    checkpoints.mkdir(parents=True, exist_ok=True)
+    checkpoints.mkdir(exist_ok=True)
     for leftover in checkpoints.glob(f"*{_PARTIAL}"):
         shutil.rmtree(leftover)
-    finished = _newest_first(checkpoints)
-    number = int(finished[0].name) + 1 if finished else 1
+    number = 1 + max((int(p.name) for p in checkpoints.iterdir() if p.name.isdecimal()), default=0)
 
     partial = checkpoints / f"{number}{_PARTIAL}"
     partial.mkdir()
     tensors: dict[str, Tensor] = {}
     (partial / _TREE).write_text(json.dumps(_encode(tree, tensors)))
-    save_file(_unshared(tensors), partial / _ARRAYS)
-    _flush(partial / _TREE)
-    _flush(partial / _ARRAYS)
+    try:
+        save_file(_unshared(tensors), partial / _ARRAYS)
+    except SafetensorError as error:  # a full disk, for one
+        raise OSError(f"{partial / _ARRAYS} cannot be written: {error}") from None
+    flush_to_disk(partial / _TREE)
+    flush_to_disk(partial / _ARRAYS)
     (partial / _MARK).write_text(_mark(partial))
-    _flush(partial / _MARK)
-    _flush(partial)
+    flush_to_disk(partial / _MARK)
+    flush_to_disk(partial)
     partial.rename(checkpoints / str(number))
-    _flush(checkpoints)
+    flush_to_disk(checkpoints)
 
     for old in _newest_first(checkpoints)[KEPT:]:
         shutil.rmtree(old)
@@ -86,7 +89,7 @@ def load(folder: Path, *, discard_damaged: bool = False) -> Loaded | None:
         passed_over.append(checkpoint)
         notes.append(f"Checkpoint {checkpoint} is damaged ({damage}); the one before it is used.")
     if notes:
-        raise UsageError(
+        raise DamagedError(
             f"every checkpoint in {checkpoints} is damaged (the oldest: {damage}): "
             "put a good copy back, or delete that folder to start the run from the beginning."
         )
@@ -94,7 +97,7 @@ def load(folder: Path, *, discard_damaged: bool = False) -> Loaded | None:
 
 
 def _newest_first(checkpoints: Path) -> list[Path]:
-    finished = [path for path in checkpoints.glob("*") if path.name.isdecimal()]
+    finished = [p for p in checkpoints.glob("*") if p.name.isdecimal() and p.is_dir()]
     return sorted(finished, key=lambda path: int(path.name), reverse=True)
 
 
@@ -117,14 +120,6 @@ def _size_and_checksum(path: Path) -> list[int]:
         while piece := file.read(2**20):
             checksum = zlib.crc32(piece, checksum)
         return [file.tell(), checksum]
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _encode(node: Any, tensors: dict[str, Tensor]) -> Any:

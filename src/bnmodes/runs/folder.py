@@ -3,11 +3,9 @@
 import fcntl
 import importlib.metadata
 import json
-import os
 import platform
 import shutil
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -15,9 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from bnmodes import plugins
-from bnmodes.errors import UsageError
+from bnmodes.errors import DamagedError, UsageError
 from bnmodes.execution import PLAIN, Execution
+from bnmodes.files import ASIDE, open_in_place, refuse_link, remove_leftovers, sha256_of, write_json
 from bnmodes.protocol import as_table
+from bnmodes.runs.completion import Completion, read_completion
+from bnmodes.runs.metrics_file import MEND, MetricsFile
 from bnmodes.runs.spec import AnotherVersion, RunSpec, spec_from_json
 
 _PACKAGES = ("bnmodes", "torch", "numpy", "ale-py", "minatar")
@@ -33,7 +34,10 @@ class RunFolder:
     def __init__(self, path: Path):
         self.path = path
         self.metrics_path = path / "metrics.jsonl"
+        self.metrics_file = MetricsFile(self.metrics_path)
         self.done_path = path / "done.json"
+        self.final_path = path / "final"
+        self.checkpoints_path = path / "checkpoints"
         self.spec_path = path / "spec.json"
         self.progress_path = path / "progress.json"
 
@@ -42,28 +46,47 @@ class RunFolder:
         """Make the folder this spec's, or refuse; no other process can train in it meanwhile."""
         if self.path.exists() and not self.path.is_dir():
             raise UsageError(f"{self.path} is a file: choose another --out.")
+        self.refuse_links()
         if self._holds_something_else():
+            if self._has_begun():
+                raise DamagedError(f"{self.spec_path} is gone: {MEND}")
             raise UsageError(f"{self.path} holds other files and no run: choose another --out.")
+        is_new = not self.path.exists()
         self.path.mkdir(parents=True, exist_ok=True)
         with self.locked():
+            remove_leftovers(self.path)
             if self._has_begun():
+                if damage := self.damage():
+                    raise DamagedError(f"{damage}: {MEND}")
                 if not self.finished and (changed := self.changed_plugins()):
                     raise UsageError(
                         f"{changed[0]}: put the old file back, or choose another --out."
                     )
                 self._refuse_another(spec)
+                yield
             else:
                 write_json(self.spec_path, _described(spec, execution))
-            yield
+                try:
+                    yield
+                except UsageError:
+                    if is_new and not self._has_begun():  # what cannot be made leaves no folder
+                        shutil.rmtree(self.path, ignore_errors=True)
+                    raise
+
+    def refuse_links(self) -> None:
+        """In places where something of ours would be written, or deleted, through them."""
+        for path in (self.path, self.checkpoints_path, self.final_path):
+            refuse_link(path)
+        refuse_link(self.final_path / "checkpoints")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        with open(self.path / "lock", "w") as lock:
+        with open_in_place(self.path / "lock", "a") as lock:
             for wait_seconds in (0.1, 0.2, 0.3, None):  # a look at the lock holds it for a moment
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
-                except OSError:
+                except BlockingIOError:
                     if wait_seconds is None:
                         raise FolderInUse(
                             f"another process is training in {self.path}: wait for it."
@@ -75,22 +98,27 @@ class RunFolder:
         """Not counting what a process killed while it claimed the folder may have left."""
         if self.spec_path.exists() or not self.path.exists():
             return False
-        return any(p.name != "lock" and p.suffix != ".tmp" for p in self.path.iterdir())
+        return any(p.name != "lock" and ASIDE not in p.name for p in self.path.iterdir())
 
     def _has_begun(self) -> bool:
         """A folder without metrics and checkpoints has nothing to lose, so any spec may take it."""
-        traces = (self.metrics_path, self.done_path, self.path / "checkpoints")
+        traces = (self.metrics_path, self.done_path, self.checkpoints_path, self.final_path)
         return any(path.exists() for path in traces)
 
     def in_use(self) -> bool:
         """Whether a process is training here now."""
         try:
-            with open(self.path / "lock") as lock:
+            with open_in_place(self.path / "lock", "r") as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
-        except OSError:
+        except BlockingIOError:
             return True
+        except OSError as error:
+            raise UsageError(
+                f"{self.path / 'lock'} cannot be looked at ({error.strerror}): put the folder in "
+                "order, or delete it to run it again."
+            ) from None
         return False
 
     def _refuse_another(self, spec: RunSpec) -> None:
@@ -139,34 +167,86 @@ class RunFolder:
             ) from None
         except UsageError:
             raise
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise UsageError(f"{self.spec_path} is damaged: choose another --out.") from None
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise DamagedError(f"{self.spec_path} is damaged: {MEND}") from None
+
+    @property
+    def completion(self) -> Completion | None:
+        """What a finished run came to."""
+        return read_completion(self.done_path)
 
     @property
     def finished(self) -> bool:
-        return self.done_path.exists()
+        """Its mark is there and whole; `damage` also compares the files with its checksums."""
+        return self.completion is not None
 
-    def finish(self, networks: dict[str, Any] | None, summary: dict[str, Any]) -> None:
+    @property
+    def last_finite_decision(self) -> int | None:
+        """Of a finished run that diverged; None of all others."""
+        completion = self.completion
+        return completion.last_finite_decision if completion else None
+
+    def damage(self) -> str | None:
+        """What is not as it was written in a run that was once finished; None: nothing.
+
+        A mark that a crash of the machine cut off is no damage while there are checkpoints: the
+        run goes on from them."""
+        completion = self.completion
+        if completion is None:
+            if not self.done_path.exists() or self.checkpoints_path.exists():
+                return None
+            return f"{self.done_path} is damaged"
+        for name, sha256 in completion.sha256.items():
+            if not (self.path / name).is_file():
+                return f"{self.path / name} is gone"
+            if sha256_of(self.path / name) != sha256:
+                return f"{self.path / name} is not what it was when the run finished"
+        if not completion.sha256:
+            try:
+                self._described(lambda described: described["spec"])
+            except UsageError:
+                return f"{self.spec_path} is damaged or gone"
+        return None
+
+    def finish(
+        self,
+        networks: dict[str, Any] | None,
+        *,
+        decision: int,
+        resumes: int,
+        decisions_per_second: float,
+        last_finite_decision: int | None,
+    ) -> None:
         """Keep the networks, if given; the replay, which is nearly all of a checkpoint, is not
         needed now."""
-        self.flush_metrics()
+        self.metrics_file.flush()
+        shutil.rmtree(self.final_path, ignore_errors=True)  # of a kill before the mark
         if networks is not None:
             from bnmodes.runs import checkpoint  # here: PyTorch takes seconds
 
-            checkpoint.save(self.path / "final", {"networks": networks})
-        write_json(self.done_path, summary | {"networks_kept": networks is not None})
+            self.final_path.mkdir()
+            checkpoint.save(self.final_path, {"networks": networks})
+        files = (self.metrics_path, self.spec_path)
+        Completion(
+            decision,
+            resumes,
+            decisions_per_second,
+            last_finite_decision,
+            networks is not None,
+            {path.name: sha256_of(path) for path in files if path.exists()},
+        ).write(self.done_path)
         self.discard_checkpoints()
 
     def discard_checkpoints(self) -> None:
-        shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
+        shutil.rmtree(self.checkpoints_path, ignore_errors=True)
 
     def networks(self) -> tuple[dict[str, Any], list[str]]:
         """At the end, or at the newest checkpoint of an unfinished run; and notes for the user."""
         from bnmodes.runs import checkpoint
 
-        loaded = checkpoint.load(self.path / "final" if self.finished else self.path)
-        if loaded is None and self.finished:
-            kept = json.loads(self.done_path.read_text()).get("networks_kept", True)
+        loaded = checkpoint.load(self.final_path if self.finished else self.path)
+        if loaded is None and (completion := self.completion):
+            kept = completion.networks_kept
             reason = "are gone" if kept else "were not kept (`study run --keep-networks`)"
             raise UsageError(
                 f"the final networks of {self.path} {reason}: to have them, delete that folder and "
@@ -177,63 +257,9 @@ class RunFolder:
         tree = loaded.tree if self.finished else loaded.tree["agent"]
         return tree["networks"], loaded.notes
 
-    def append(self, row: dict[str, Any]) -> None:
-        with open(self.metrics_path, "a") as file:
-            file.write(json.dumps(row) + "\n")
-
-    def metrics_bytes(self) -> int:
-        return self.metrics_path.stat().st_size if self.metrics_path.exists() else 0
-
-    def flush_metrics(self) -> None:
-        """To the disk, before a checkpoint that counts on them."""
-        if self.metrics_path.exists():
-            with open(self.metrics_path) as file:
-                os.fsync(file.fileno())
-
-    def rewind_metrics(self, length_bytes: int) -> None:
-        """Back to a checkpoint: what came after it is going to be done again."""
-        if self.metrics_bytes() < length_bytes:
-            raise UsageError(
-                f"{self.metrics_path} is shorter than its checkpoint knew it: put the whole file "
-                "back, or delete the run's folder to begin anew."
-            )
-        if self.metrics_path.exists():
-            os.truncate(self.metrics_path, length_bytes)
-
     def metrics(self) -> list[dict[str, Any]]:
-        """All whole lines; a killed run may have torn the last one."""
-        if not self.metrics_path.exists():
-            return []
-        try:
-            *lines, rest = self.metrics_path.read_text().split("\n")
-            rows = [json.loads(line) for line in lines]
-        except ValueError as error:
-            raise UsageError(
-                f"{self.metrics_path} has a damaged line ({error}): put a good copy back, or "
-                "delete the run's folder to run it again."
-            ) from None
-        if rest and self.finished:
-            raise UsageError(
-                f"{self.metrics_path} is torn at its end although the run is finished: put a good "
-                "copy back, or delete the run's folder to run it again."
-            )
-        return rows
-
-
-def numbers(row: dict[str, Any]) -> dict[str, float]:
-    """The numbers of a row of metrics, named `kind/name`; lists of single games are left out."""
-    return {
-        f"{row['kind']}/{name}": float(value)
-        for name, value in row.items()
-        if name not in ("kind", "decision", "frame") and isinstance(value, int | float)
-    }
-
-
-def write_json(path: Path, data: Any) -> None:
-    """Written aside and renamed, so that a reader never meets half a file."""
-    aside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
-    aside.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
-    aside.replace(path)
+        """All rows that it has recorded."""
+        return self.metrics_file.rows(torn_end_allowed=not self.finished)
 
 
 def _described(spec: RunSpec, execution: Execution) -> dict[str, Any]:

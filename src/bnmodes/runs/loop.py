@@ -16,9 +16,10 @@ from bnmodes.agents.agent import Agent
 from bnmodes.agents.registry import find_agent
 from bnmodes.envs.contract import VectorEnv
 from bnmodes.envs.registry import env_spec, make_env
-from bnmodes.errors import UsageError
+from bnmodes.errors import DamagedError, UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.runs import checkpoint
+from bnmodes.runs.divergence import networks_are_finite
 from bnmodes.runs.evaluate import play_games
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.progress import Progress
@@ -51,6 +52,9 @@ class Loop:
     stop: StopRequest = field(default_factory=StopRequest)
     evaluations_done: int = 0
     resumes: int = 0
+    last_finite_decision: int = 0
+    """The last look at which every parameter was a finite number."""
+    diverged: bool = False
 
     def __post_init__(self):
         self.num_envs = self.spec.settings.num_envs
@@ -68,6 +72,12 @@ class Loop:
         """From the newest checkpoint, or from the beginning."""
         loaded = checkpoint.load(self.folder.path, discard_damaged=True)
         state = loaded.tree if loaded else None
+        # Earlier checkpoints do not say whose they are.
+        if state and state.get("run", self.spec.content_hash) != self.spec.content_hash:
+            raise DamagedError(
+                f"the checkpoints in {self.folder.path} are of another run ({state['run']}): put "
+                "its own back, or delete the run's folder to run it again."
+            )
         for note in loaded.notes if loaded else []:
             self.progress.say(note)
         self.resumes = state["resumes"] + 1 if state else 0
@@ -79,18 +89,19 @@ class Loop:
         )
         self.agent = build_agent(self.spec, self.env, self.execution)
         if state is None:
-            self.folder.rewind_metrics(0)
+            self.folder.metrics_file.rewind(0, None)
             self.obs = self.env.reset()
             self.agent.begin(self.obs)
             return
         self.progress.say(f"going on from decision {state['decision']:,}")
-        self.folder.rewind_metrics(state["metrics_bytes"])
+        self.folder.metrics_file.rewind(state["metrics_bytes"], state.get("metrics_sha256"))
         self.load_state(state)
 
     def load_state(self, state: dict[str, Any]) -> None:
         self.evaluations_done = state["evaluations_done"]
         self.finished_returns = state["finished_returns"]
         self.finished_tests = state["finished_tests"]
+        self.last_finite_decision = state.get("last_finite_decision", 0)
         self.agent.load_state(state["agent"])
         obs = self.env.load_state(state["env"])
         if obs is not None:
@@ -103,10 +114,13 @@ class Loop:
 
     def state(self) -> dict[str, Any]:
         return {
+            "run": self.spec.content_hash,
             "decision": self.decision,
             "evaluations_done": self.evaluations_done,
             "resumes": self.resumes,
-            "metrics_bytes": self.folder.metrics_bytes(),
+            "metrics_bytes": self.folder.metrics_file.size_bytes(),
+            "metrics_sha256": self.folder.metrics_file.sha256(),
+            "last_finite_decision": self.last_finite_decision,
             "returns": self.returns,
             "finished_returns": self.finished_returns,
             "finished_tests": self.finished_tests,
@@ -115,20 +129,37 @@ class Loop:
         }
 
     def save(self) -> None:
-        self.folder.flush_metrics()
+        self.folder.metrics_file.flush()
         checkpoint.save(self.folder.path, self.state())
 
     def run(self, checkpoint_minutes: float) -> None:
+        """To the last decision, or until the networks' parameters are no longer finite."""
         last_save = time.monotonic()
         while True:
             self._evaluate_if_due()
-            if self.decision >= self.spec.total_decisions:
+            if self.diverged or self.decision >= self.spec.total_decisions:
                 return
             self._stop_if_asked()
             if time.monotonic() - last_save > 60 * checkpoint_minutes:
                 self.save()
                 last_save = time.monotonic()
-            self._decide()
+            try:
+                self._decide()
+            except (RuntimeError, ValueError):  # as sampling from NaN does
+                if networks_are_finite(self.agent.networks):
+                    raise
+                self._is_finite()
+
+    def _is_finite(self) -> bool:
+        """Look at the parameters; where they are not finite the run has diverged, and ends. No
+        score comes from such networks: this is asked before each row."""
+        if self.diverged or not networks_are_finite(self.agent.networks):
+            if not self.diverged:
+                self.diverged = True
+                self._record("diverged", {"last_finite_decision": self.last_finite_decision})
+            return False
+        self.last_finite_decision = self.decision
+        return True
 
     def _decide(self) -> None:
         before = self.decision
@@ -145,17 +176,25 @@ class Loop:
         self.returns += step.reward
         if step.game_over.any():
             self._take_finished_games(step.game_over)
+        self._record_what_is_due(before)
+        self.progress.update(self.decision)
+
+    def _record_what_is_due(self, before: int) -> None:
         every = self.spec.record_every_decisions
-        if self.decision // every > before // every:
+        is_row_due = self.decision // every > before // every
+        has_tests = self.num_envs < len(self.returns)
+        bins = range(self._test_bin(before), self._test_bin(self.decision)) if has_tests else ()
+        point = self._diagnostics_point(self.decision)
+        is_point_due = point > self._diagnostics_point(before)
+        if not (is_row_due or bins or is_point_due) or not self._is_finite():
+            return
+        if is_row_due:
             self._record("train", _games(self.finished_returns) | self.agent.take_metrics())
             self.finished_returns = []
-        if self.num_envs < len(self.returns):
-            for test_bin in range(self._test_bin(before), self._test_bin(self.decision)):
-                self._record_tests(test_bin)
-        point = self._diagnostics_point(self.decision)
-        if point > self._diagnostics_point(before):
+        for test_bin in bins:
+            self._record_tests(test_bin)
+        if is_point_due:
             self._diagnose(point)
-        self.progress.update(self.decision)
 
     def _diagnostics_point(self, decision: int) -> int:
         return decision * self.spec.diagnostics.points // self.spec.total_decisions
@@ -188,6 +227,7 @@ class Loop:
         while (
             self.evaluations_done < len(self.evaluation_grid)
             and self.decision >= self.evaluation_grid[self.evaluations_done]
+            and self._is_finite()
         ):
             self.progress.phase("evaluating")
             returns = play_games(
@@ -195,7 +235,7 @@ class Loop:
                 make_evaluation_env(self.spec, self.decision),
                 self.spec.evaluation.epsilon,
                 numpy_stream(self.spec.seed, "evaluation actions", self.decision),
-                each_decision=self._stop_if_asked,
+                each_decision=self._between_decisions,
             )
             self._record(
                 "evaluation",
@@ -206,6 +246,11 @@ class Loop:
             self.evaluations_done += 1
             self.progress.last_evaluation = float(returns.mean())
             self.progress.phase("")
+
+    def _between_decisions(self) -> None:
+        """Of an evaluation."""
+        self.progress.beat()
+        self._stop_if_asked()
 
     def _stop_if_asked(self) -> None:
         """Save and raise `Stopped`. An evaluation under way is dropped and repeated later."""
@@ -218,7 +263,7 @@ class Loop:
         decision = self.decision if decision is None else decision
         frame = decision * self.env.spec.frames_per_decision
         row = {"kind": kind, "decision": decision, "frame": frame} | values
-        self.folder.append(row)
+        self.folder.metrics_file.append(row)
         for sink in list(self.sinks):
             try:
                 sink.write(row)
@@ -260,12 +305,20 @@ def train(
                 try:
                     loop = Loop(spec, folder, progress, sinks, execution)
                     _train_in(folder, loop, checkpoint_minutes, keep_networks)
-                except torch.OutOfMemoryError:
+                except (MemoryError, RuntimeError) as error:
+                    if not _is_memory_full(error):
+                        raise
                     raise UsageError(
                         f"the memory of {execution.device} is full: let fewer runs share it, or "
-                        "make batches or networks smaller."
+                        "make batches, networks or the replay smaller."
                     ) from None
     return folder
+
+
+def _is_memory_full(error: Exception) -> bool:
+    """PyTorch has an exception of its own for accelerators, and none for the machine's memory."""
+    kinds = (MemoryError, torch.OutOfMemoryError)
+    return isinstance(error, kinds) or "allocate memory" in str(error)
 
 
 def _train_in(
@@ -282,9 +335,8 @@ def _train_in(
     seconds = time.monotonic() - started
     folder.finish(
         networks=loop.agent.state()["networks"] if keep_networks else None,
-        summary={
-            "decision": loop.decision,
-            "resumes": loop.resumes,
-            "decisions_per_second": round((loop.decision - first) / seconds, 1),
-        },
+        decision=loop.decision,
+        resumes=loop.resumes,
+        decisions_per_second=round((loop.decision - first) / seconds, 1),
+        last_finite_decision=loop.last_finite_decision if loop.diverged else None,
     )

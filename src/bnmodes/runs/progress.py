@@ -5,13 +5,14 @@ Shown in a terminal, silent elsewhere, and kept in a small file for whoever watc
 
 import time
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
-from bnmodes.runs.folder import write_json
+from bnmodes.files import write_json
 from bnmodes.runs.spec import RunSpec
 
 _REFRESH_SECONDS = 0.2
@@ -51,7 +52,8 @@ class Progress:
     def __exit__(self, *_) -> None:
         self._bar.stop()
         if self._recent:
-            write_json(self.file, self._now(self._decision))
+            with suppress(OSError):  # of a full disk, whatever ends the run has told already
+                write_json(self.file, self._now(self._decision))
 
     def say(self, sentence: str) -> None:
         self.console.print(sentence, soft_wrap=True)
@@ -61,6 +63,14 @@ class Progress:
         self._bar.update(self._task, description=f"{self._name} ({name})" if name else self._name)
         if self.visible:
             self._bar.refresh()
+        self.beat()
+
+    def beat(self) -> None:
+        """Touch the file: whoever watches it sees that the run is alive between decisions too."""
+        now = time.monotonic()
+        if now >= self._next_file:
+            self._next_file = now + _FILE_SECONDS
+            write_json(self.file, self._now(self._decision))
 
     def update(self, decision: int) -> None:
         self._decision = decision
@@ -69,15 +79,14 @@ class Progress:
             return
         self._next_refresh = now + (_REFRESH_SECONDS if self.visible else _FILE_SECONDS)
         self._recent.append((now, decision))
-        if now >= self._next_file:
-            self._next_file = now + _FILE_SECONDS
-            write_json(self.file, self._now(decision))
+        self.beat()
         if self.visible:
             self._bar.update(self._task, completed=decision, details=self._details(decision))
             self._bar.refresh()
 
     def _now(self, decision: int) -> dict[str, float | int | None]:
-        (since, first), (now, _) = self._recent[0], self._recent[-1]
+        ends = (self._recent[0], self._recent[-1]) if self._recent else ((0, 0), (0, 0))
+        (since, first), (now, _) = ends
         speed = (decision - first) / (now - since) if now > since else None
         return {
             "decision": decision,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from bnmodes.errors import UsageError
-from bnmodes.runs.folder import numbers
+from bnmodes.runs.metrics_file import numbers
 from bnmodes.runs.spec import RunSpec
 
 SinkName = Literal["tensorboard", "wandb"]

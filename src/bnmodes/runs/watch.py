@@ -11,9 +11,10 @@ from bnmodes.agents.registry import find_agent
 from bnmodes.envs.contract import Picture
 from bnmodes.envs.registry import make_env
 from bnmodes.errors import UsageError
+from bnmodes.files import replacing
 from bnmodes.runs.calibrate import calibrated_agent
 from bnmodes.runs.folder import RunFolder
-from bnmodes.runs.loop import build_agent
+from bnmodes.runs.trained import load_agent
 from bnmodes.streams import numpy_stream
 
 _FONT_PIXELS = 15
@@ -50,8 +51,6 @@ def watch(
         raise UsageError(f"max_decisions is {max_decisions}, but must be at least 1.")
     if path.suffix.lower() != ".gif":
         raise UsageError(f"{path} does not end in .gif: only GIFs are written.")
-    if not path.parent.is_dir():
-        raise UsageError(f"{path.parent} is no folder: make it first.")
     rng = numpy_stream(seed, "watched game")
     seed = int(rng.integers(2**31 - 1000))
     env = make_env(spec.env, 1 if calibrated else spec.evaluation.episodes, seed, render=True)
@@ -59,9 +58,7 @@ def watch(
     if calibrated:
         agent = calibrated_agent(folder, env)
     else:
-        agent = build_agent(spec, env)
-        networks, notes = folder.networks()
-        agent.load_networks(networks)
+        agent, notes = load_agent(folder, spec, env)
     obs = env.reset()
     arm = f"{find_agent(spec.agent).name.upper()}, {arm or spec.arm}"
     game_return, game_over = 0.0, False
@@ -76,7 +73,10 @@ def watch(
         picture = env.picture(step.next_obs[0])
         images.append(labelled(picture, [spec.env, arm, f"return {game_return:g}"]))
     milliseconds = 60 if env.spec.frames_per_decision == 4 else 100
-    images[0].save(path, save_all=True, append_images=images[1:], duration=milliseconds, loop=0)
+    with replacing(path) as aside:
+        images[0].save(
+            aside, save_all=True, append_images=images[1:], duration=milliseconds, loop=0
+        )
     return Film(len(images) - 1, game_return, game_over, notes)
 
 

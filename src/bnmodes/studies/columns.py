@@ -7,17 +7,17 @@ of the table itself. A run whose checksum differs is parsed again; a damaged or 
 anew; where it cannot be written, the numbers stay in memory.
 """
 
-import hashlib
 import json
-import uuid
 from array import array
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from bnmodes.runs.folder import RunFolder, write_json
+from bnmodes.files import refuse_link, replacing, sha256_of, write_json
+from bnmodes.runs.folder import RunFolder
 
 _FORMAT = 1
 SCHEMA = {
@@ -57,10 +57,7 @@ def columns_of(runs: Mapping[str, RunFolder], root: Path, name: str) -> pl.LazyF
 
 
 def _checksum(path: Path) -> str:
-    if not path.exists():
-        return ""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return sha256_of(path) if path.exists() else ""
 
 
 def _read_index(index_path: Path, table_path: Path) -> dict[str, str]:
@@ -77,12 +74,21 @@ def _read_index(index_path: Path, table_path: Path) -> dict[str, str]:
 def _write(
     table: pl.DataFrame, table_path: Path, index_path: Path, checksums: dict[str, str]
 ) -> None:
-    table_path.parent.mkdir(exist_ok=True)
-    aside = table_path.with_suffix(f".{uuid.uuid4().hex}.tmp")  # two reports may write at once
-    table.write_parquet(aside, row_group_size=_ROW_GROUP, statistics=True)
-    index = {"format": _FORMAT, "table": _checksum(aside), "runs": checksums}
-    aside.replace(table_path)
+    refuse_link(table_path.parent)
+    with replacing(table_path) as aside:  # two reports may write at once
+        write_table(table, aside, row_group_size=_ROW_GROUP)
+        index = {"format": _FORMAT, "table": _checksum(aside), "runs": checksums}
     write_json(index_path, index)
+
+
+def write_table(table: pl.DataFrame, path: Path, **options: Any) -> None:
+    """As Parquet or CSV; raises OSError where polars has exceptions of its own, as for a full
+    disk."""
+    write = table.write_csv if ".csv" in path.suffixes else table.write_parquet
+    try:
+        write(path, **options)
+    except pl.exceptions.PolarsError as error:
+        raise OSError(f"{path} cannot be written: {error}") from None
 
 
 def _parse(runs: Mapping[str, RunFolder]) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from bnmodes.envs.registry import canonical_name
-from bnmodes.errors import UsageError
+from bnmodes.errors import DamagedError, UsageError
 from bnmodes.runs.folder import RunFolder
 from bnmodes.studies.columns import columns_of
 from bnmodes.studies.study import Study, StudyRun
@@ -36,6 +37,11 @@ class StudyResults:
     root: Path
     outdated: Mapping[StudyRun, str] = field(default_factory=dict)
     """Those of the missing runs in whose folder another one is, and what differs."""
+    damaged: Mapping[StudyRun, str] = field(default_factory=dict)
+    """Those of the missing runs that were finished, and which of their files was changed since."""
+    diverged: Mapping[StudyRun, int] = field(default_factory=dict)
+    """Finished runs that ended because their networks were no longer finite numbers, and the last
+    decision at which they were. They have no scores after it."""
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
@@ -67,9 +73,27 @@ def outdated_runs(study: Study, root: Path) -> dict[StudyRun, str]:
 
     A hash leaves defaults out, so a run from before a default changed can have the same name.
     """
-    folders = ((run, RunFolder(run_path(root, run))) for run in study.runs)
-    differences = {run: folder.difference(run.spec) for run, folder in folders if folder.finished}
-    return {run: difference for run, difference in differences.items() if difference}
+    outdated = {}
+    for run in study.runs:
+        folder = RunFolder(run_path(root, run))
+        with suppress(DamagedError):  # `damaged_runs` has it
+            if folder.finished and (difference := folder.difference(run.spec)):
+                outdated[run] = difference
+    return outdated
+
+
+def damaged_runs(study: Study, root: Path) -> dict[StudyRun, str]:
+    """The declared runs that were finished and of which a file was changed since, and which."""
+    found = {run: RunFolder(run_path(root, run)).damage() for run in study.runs}
+    return {run: damage for run, damage in found.items() if damage}
+
+
+def damaged_notes(damaged: Mapping[StudyRun, str]) -> list[str]:
+    return [
+        f"{run}: {damage}: left out; put a good copy back, or let `bnmodes study run` set the run "
+        "aside and make it again"
+        for run, damage in damaged.items()
+    ]
 
 
 def outdated_notes(outdated: Mapping[StudyRun, str], root: Path) -> list[str]:
@@ -98,13 +122,14 @@ def gather(study: Study, root: Path) -> StudyResults:
     """The finished runs of a study; their numbers are read when they are asked for."""
     require_results(root)
     folders = {run.spec.content_hash: RunFolder(run_path(root, run)) for run in study.runs}
-    outdated = outdated_runs(study, root)
-    names = {run.spec.content_hash for run in outdated}
+    damaged = damaged_runs(study, root)
+    outdated = {r: what for r, what in outdated_runs(study, root).items() if r not in damaged}
+    names = {run.spec.content_hash for run in (*outdated, *damaged)}
     finished = {
         name: folder for name, folder in folders.items() if folder.finished and name not in names
     }
     if not finished:
-        notes = outdated_notes(outdated, root)
+        notes = damaged_notes(damaged) + outdated_notes(outdated, root)
         raise UsageError(f"{notes[0]}." if notes else _nothing_message(study, root))
     there = [run for run in study.runs if run.spec.content_hash in finished]
     missing = tuple(run for run in study.runs if run.spec.content_hash not in finished)
@@ -119,7 +144,9 @@ def gather(study: Study, root: Path) -> StudyResults:
         }
     )
     table = columns_of(finished, root, study.name).join(places.lazy(), on="run").select(*SCHEMA)
-    return StudyResults(study, table, missing, root, outdated)
+    last_finite = {run: folders[run.spec.content_hash].last_finite_decision for run in there}
+    diverged = {run: decision for run, decision in last_finite.items() if decision is not None}
+    return StudyResults(study, table, missing, root, outdated, damaged, diverged)
 
 
 def _nothing_message(study: Study, root: Path) -> str:

@@ -8,14 +8,24 @@ from pathlib import Path
 
 from bnmodes import plugins
 from bnmodes.errors import UsageError
+from bnmodes.files import open_in_place, refuse_link
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.stopping import StopRequest
 from bnmodes.studies.launch.launcher import Launcher
-from bnmodes.studies.results import log_path, outdated_notes, outdated_runs, run_path
-from bnmodes.studies.status import Display
+from bnmodes.studies.launch.outcome import Outcome
+from bnmodes.studies.results import (
+    damaged_runs,
+    log_path,
+    outdated_notes,
+    outdated_runs,
+    run_path,
+)
+from bnmodes.studies.status import Display, last_lines, progress_of
 from bnmodes.studies.study import Study, StudyRun
 
 TRIES = 2
+STOPS = 10
+"""How often a run may be stopped from outside without getting on before it counts as failed."""
 
 
 @dataclass
@@ -29,21 +39,27 @@ class Schedule:
     done: list[StudyRun] = field(default_factory=list)
     failed: list[StudyRun] = field(default_factory=list)
     failures: dict[StudyRun, int] = field(default_factory=dict)
+    stops: dict[StudyRun, tuple[int, int]] = field(default_factory=dict)
+    """Of runs stopped from outside: at which decision, and how often there."""
 
 
 def prepare(study: Study, root: Path) -> None:
     """Make the results folder, or refuse one that holds something else."""
     if root.is_file() or (root.is_dir() and any(root.iterdir()) and not (root / "runs").is_dir()):
         raise UsageError(f"{root} holds other files and no results: choose another --out.")
+    for folder in ("runs", "studies", "logs", "damaged", "slurm"):
+        refuse_link(root / folder)
     (root / "runs").mkdir(parents=True, exist_ok=True)
     (root / "studies").mkdir(exist_ok=True)
-    (root / "studies" / study.name).touch()
+    open_in_place(root / "studies" / study.name, "a").close()
 
 
 def run_study(study: Study, root: Path, launcher: Launcher, stop: StopRequest) -> Schedule:
     """Execute what is not finished of a valid study, the longest first; the same call again goes
     on."""
     prepare(study, root)
+    for run, damage in damaged_runs(study, root).items():
+        print(f"{run}: {damage}; {set_aside(root, run)}")
     if notes := outdated_notes(outdated_runs(study, root), root):
         raise UsageError(f"{notes[0]}, or choose another --out.")
     schedule = Schedule(waiting=deque())
@@ -58,12 +74,16 @@ def run_study(study: Study, root: Path, launcher: Launcher, stop: StopRequest) -
             while (
                 schedule.waiting or schedule.running or schedule.elsewhere
             ) and not stop.requested:
+                if not (root / "runs").is_dir():
+                    raise UsageError(f"{root} has disappeared: the study is stopped.")
                 _take_outcomes(schedule, root, launcher, display)
                 _look_elsewhere(schedule, root)
                 _submit(schedule, root, launcher)
                 display.refresh()
                 time.sleep(launcher.poll_seconds)
         finally:
+            if schedule.running:
+                display.say("waiting for runs to keep their checkpoints; Ctrl-C again ends them")
             launcher.cancel()
             _take_outcomes(schedule, root, launcher, display)
             display.refresh()
@@ -99,18 +119,58 @@ def _take_outcomes(schedule: Schedule, root: Path, launcher: Launcher, display: 
         if RunFolder(path).finished:
             schedule.done.append(run)
             display.say_done(run)
-        elif outcome == "in use":
+        elif outcome.kind == "in use":
             schedule.elsewhere.append(run)
-        elif outcome == "stopped":
-            schedule.waiting.append(run)
+        elif outcome.kind == "stopped":
+            _take_stopped(schedule, run, root, display)
         else:
-            schedule.failures[run] = schedule.failures.get(run, 0) + 1
-            if schedule.failures[run] < TRIES:
-                display.say(f"{run} failed; it is tried once more")
-                schedule.waiting.append(run)
-            else:
-                schedule.failed.append(run)
-                display.say_failed(run, log_path(root, run))
+            _take_failed(schedule, run, outcome, root, display)
+
+
+def _take_stopped(schedule: Schedule, run: StudyRun, root: Path, display: Display) -> None:
+    """By a batch system, say: it goes on. One that never gets on is not started for ever."""
+    decision = progress_of(run_path(root, run))["decision"]
+    before, count = schedule.stops.get(run, (decision, 0))
+    count = count + 1 if decision == before else 1
+    schedule.stops[run] = (decision, count)
+    if count < STOPS:
+        schedule.waiting.append(run)
+    else:
+        schedule.failed.append(run)
+        reason = f"it was stopped from outside {STOPS} times without getting on"
+        display.say_failed(run, reason, log_path(root, run))
+
+
+def _take_failed(
+    schedule: Schedule, run: StudyRun, outcome: Outcome, root: Path, display: Display
+) -> None:
+    schedule.failures[run] = schedule.failures.get(run, 0) + 1
+    if schedule.failures[run] >= TRIES:
+        schedule.failed.append(run)
+        display.say_failed(run, outcome.reason, log_path(root, run))
+        return
+    if outcome.kind == "damaged":
+        what = last_lines(log_path(root, run), 1) or ["its files are damaged"]
+        display.say(f"{run}: {what[0]} {set_aside(root, run)}")
+    else:
+        display.say(f"{run} failed ({outcome.reason}); it is tried once more")
+    schedule.waiting.append(run)
+
+
+def set_aside(root: Path, run: StudyRun) -> str:
+    """Move a damaged run's folder out of the way, keeping it whole; a sentence that says where."""
+    folder = RunFolder(run_path(root, run))
+    folder.refuse_links()
+    (root / "damaged").mkdir(exist_ok=True)
+    numbers = range(1, 1 + len(list((root / "damaged").iterdir())) + 1)
+    places = (root / "damaged" / f"{folder.path.name}-{number}" for number in numbers)
+    place = next(place for place in places if not place.exists())
+    try:
+        with folder.locked():
+            folder.path.rename(place)
+    except FileNotFoundError:
+        return "another launcher has set it aside"
+    return f"its folder is now {place}, and the run is made again"
 
 
 def _look_elsewhere(schedule: Schedule, root: Path) -> None:

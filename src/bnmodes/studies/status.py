@@ -1,10 +1,11 @@
 """A study's progress in a terminal as a live table; elsewhere a line for each run that ends."""
 
 import json
+import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 _LOG_LINES = 15
 _ROWS = 30
+_SILENT_SECONDS = 120
+"""A run that has given no sign of life for so long is shown as silent; a large checkpoint takes a
+minute."""
 
 
 class Display:
@@ -46,12 +50,13 @@ class Display:
     def say_done(self, run: StudyRun) -> None:
         if not self.console.is_terminal:
             count = f"{len(self.schedule.done)} of {len(self.study.runs)}"
-            self.say(f"{count} done: {run}")
+            last = RunFolder(run_path(self.root, run)).last_finite_decision
+            diverged = "" if last is None else f" (diverged: last finite at decision {last:,})"
+            self.say(f"{count} done: {run}{diverged}")
 
-    def say_failed(self, run: StudyRun, log: Path) -> None:
-        self.say(f"{run} failed twice and is left; the end of {log}:")
-        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-        for line in lines[-_LOG_LINES:]:
+    def say_failed(self, run: StudyRun, reason: str, log: Path) -> None:
+        self.say(f"{run} failed and is left: {reason or 'see its log'}; the end of {log}:")
+        for line in last_lines(log, _LOG_LINES):
             self.console.print(f"    {line}", soft_wrap=True)
 
     def refresh(self) -> None:
@@ -87,7 +92,7 @@ class Display:
         rows_left, waiting = [], list(self.schedule.waiting)
         for path, run in self.schedule.running.items():
             now = progress_of(path)
-            if not now["decisions_per_second"]:
+            if not now["decisions_per_second"] or now["seconds_left"] is None:
                 waiting.append(run)
                 continue
             rows_left.append(now["seconds_left"])
@@ -104,24 +109,51 @@ def _has_begun(path: Path) -> bool:
     return RunFolder(path).progress_path.exists()
 
 
-def progress_of(path: Path) -> dict:
-    """What a run last said of itself."""
+def last_lines(log: Path, count: int) -> list[str]:
     try:
-        return json.loads(RunFolder(path).progress_path.read_text())
-    except (FileNotFoundError, json.JSONDecodeError):
-        return {"decision": 0, "decisions_per_second": None, "seconds_left": None}
+        return log.read_text(errors="replace").splitlines()[-count:]
+    except OSError:
+        return []
+
+
+def progress_of(path: Path) -> dict[str, Any]:
+    """What a run last said of itself: decision, decisions_per_second, seconds_left, last_return;
+    None for all but the first where it has said nothing, or no number."""
+    try:
+        said = json.loads(RunFolder(path).progress_path.read_text())
+    except (OSError, ValueError, RecursionError):
+        said = {}
+    said = said if isinstance(said, dict) else {}
+    names = ("decisions_per_second", "seconds_left", "last_return")
+    numbers = {name: _number(said.get(name)) for name in names}
+    return numbers | {"decision": _number(said.get("decision")) or 0}
+
+
+def _number(value: Any) -> int | float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and abs(value) < 2**63 else None
+
+
+def silent_seconds(path: Path) -> float:
+    """How long a run has given no sign of life; 0 before its first one."""
+    try:
+        return max(0.0, time.time() - RunFolder(path).progress_path.stat().st_mtime)
+    except OSError:
+        return 0.0
 
 
 def _progress_cells(run: StudyRun, path: Path) -> tuple:
     now = progress_of(path)
     bar = ProgressBar(total=run.spec.total_decisions, completed=now["decision"], width=16)
+    if (silent := silent_seconds(path)) > _SILENT_SECONDS:
+        return bar, f"silent {duration(silent)}", "", ""
     if not now["decisions_per_second"]:
         return bar, "", "", ""
-    last = now["last_return"]
+    left, last = now["seconds_left"], now["last_return"]
     return (
         bar,
         f"{now['decisions_per_second']:,.0f}",
-        duration(now["seconds_left"]),
+        "" if left is None else duration(left),
         "" if last is None else f"{last:g}",
     )
 
@@ -135,9 +167,15 @@ def status_table(
     """Per arm: how many runs are finished, running now, stopped half-way, and not begun, which is
     what the files say; and beside it what a cluster's queue says of the arm's runs.
 
-    A column of their own has the runs whose folder holds another run, where there are any."""
+    Columns of their own have, where there are any, the runs that run without a sign of life, that
+    diverged, and whose folder holds another run."""
+    states_of = {
+        run: "outdated" if run in outdated else _state(RunFolder(run_path(root, run)))
+        for run in study.runs
+    }
     table = Table("arm", box=None, header_style="dim")
-    columns = ["finished", "running", "stopped", "not begun", *(["outdated"] if outdated else [])]
+    columns = ["finished", "running", "stopped", "not begun"]
+    columns += [s for s in ("silent", "diverged", "outdated") if s in states_of.values()]
     for column in columns:
         table.add_column(column, justify="right")
     if queue is not None:
@@ -145,10 +183,7 @@ def status_table(
     for arm in study.arms:
         runs = [run for run in study.runs if run.arm == arm.name]
         paths = [run_path(root, run) for run in runs]
-        states = [
-            "outdated" if run in outdated else _state(RunFolder(path))
-            for run, path in zip(runs, paths, strict=True)
-        ]
+        states = [states_of[run] for run in runs]
         cells = [str(states.count(column)) for column in columns]
         if queue is not None:
             queued = Counter(queue[p.absolute()] for p in paths if p.absolute() in queue)
@@ -158,8 +193,8 @@ def status_table(
 
 
 def _state(folder: RunFolder) -> str:
-    if folder.finished:
-        return "finished"
+    if completion := folder.completion:
+        return "diverged" if completion.diverged else "finished"
     if folder.in_use():
-        return "running"
+        return "silent" if silent_seconds(folder.path) > _SILENT_SECONDS else "running"
     return "stopped" if folder.spec_path.exists() else "not begun"

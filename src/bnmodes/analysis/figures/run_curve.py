@@ -12,6 +12,7 @@ from bnmodes.analysis.figures.style import DPI, TITLE, in_house_style, new_figur
 from bnmodes.analysis.figures.time_axis import thousands
 from bnmodes.analysis.palette import ArmStyle, styles_of
 from bnmodes.errors import UsageError
+from bnmodes.files import replacing
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.spec import RunSpec
 
@@ -30,8 +31,6 @@ def learning_curve(runs: list[RunFolder], path: Path) -> None:
         raise UsageError(f"{path} must end in .png, .pdf or .svg.")
     if not runs:
         raise UsageError("no run was given: name at least one folder.")
-    if not path.parent.is_dir():
-        raise UsageError(f"{path.parent} is no folder: make it first.")
     specs = [run.spec() for run in runs]
     styles = styles_of([spec.arm.removesuffix(CHANGED) for spec in specs])
     figure = new_figure(9.0 if len(runs) > 1 else 7.5, max(4.2, 1.0 + 0.2 * len(runs)))
@@ -51,7 +50,8 @@ def learning_curve(runs: list[RunFolder], path: Path) -> None:
         curves.sort(key=lambda line: -np.asarray(line.get_ydata())[-1])
         options = {"frameon": False, "fontsize": 8.5, "handlelength": 3, "alignment": "left"}
         figure.legend(handles=curves, loc="outside right upper", title="by last return", **options)
-    figure.savefig(path, dpi=DPI)
+    with replacing(path) as aside:
+        figure.savefig(aside, dpi=DPI)
 
 
 def _title(specs: Sequence[RunSpec]) -> str:
@@ -84,7 +84,8 @@ def _draw_run(axes: Axes, run: RunFolder, style: ArmStyle, label: str, is_detail
     rows = run.metrics()
     training, tests = _returns(rows, "train"), _returns(rows, "test")
     evaluation = _returns(rows, "evaluation")
-    dots = [(r["decision"], x) for r in rows if r["kind"] == "evaluation" for x in r["returns"]]
+    played = [(r["decision"], r.get("returns")) for r in rows if r["kind"] == "evaluation"]
+    dots = [(at, x) for at, games in played if isinstance(games, list) for x in games]
     if not training and not evaluation and not tests:
         raise UsageError(f"{run.path} has no metrics yet: let it train for a while.")
     curve = tests if len(tests) > len(evaluation) else evaluation or training
@@ -104,4 +105,5 @@ def _draw_run(axes: Axes, run: RunFolder, style: ArmStyle, label: str, is_detail
 
 
 def _returns(rows: list[dict[str, Any]], kind: str) -> Points:
-    return [(r["decision"], r["return"]) for r in rows if r["kind"] == kind and "return" in r]
+    points = [(row["decision"], row.get("return")) for row in rows if row["kind"] == kind]
+    return [(at, value) for at, value in points if isinstance(value, int | float)]

@@ -20,6 +20,7 @@ from bnmodes.analysis.report.sections import (
     summary_section,
 )
 from bnmodes.analysis.study_numbers import StudyNumbers
+from bnmodes.files import replacing
 from bnmodes.studies.study import Arm, Study
 
 _SECTIONS = {
@@ -67,7 +68,8 @@ def write_report(numbers: StudyNumbers, path: Path, formats: Sequence[Format] = 
         runs_section(numbers.results, path),
         glossary_section(),
     ]
-    path.write_text(page(f"Study {study.name}", body), encoding="utf-8")
+    with replacing(path) as aside:
+        aside.write_text(page(f"Study {study.name}", body), encoding="utf-8")
     return path
 
 
@@ -75,7 +77,8 @@ def _picture(drawing: Drawing, folder: Path, formats: Sequence[Format]) -> str:
     """Writes the drawing's files, and gives its place on the page, which needs it as PNG."""
     rendered = render(drawing.figure, list(dict.fromkeys(["png", *formats])))
     for suffix, content in rendered.items():
-        (folder / f"{drawing.name}.{suffix}").write_bytes(content)
+        with replacing(folder / f"{drawing.name}.{suffix}") as aside:
+            aside.write_bytes(content)
     narrow = None if drawing.narrow is None else render(drawing.narrow, ["png"])["png"]
     link = f"{folder.name}/{drawing.name}.png"
     width = drawing.figure.get_figwidth()

@@ -17,7 +17,7 @@ from bnmodes.analysis.report.page import (
 from bnmodes.analysis.report.runs import arm_name
 from bnmodes.analysis.statistics import AGGREGATES, compare
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers, missing_text
-from bnmodes.studies.results import outdated_notes
+from bnmodes.studies.results import damaged_notes, outdated_notes
 from bnmodes.studies.study import Arm, Study
 
 
@@ -167,7 +167,9 @@ def completeness_section(numbers: StudyNumbers) -> str:
     declared = len(study.runs)
     done = f"{declared - len(missing):,} of {declared:,} declared runs are finished."
     content = [f'<p id="finished" data-point="{declared - len(missing)}">{done}</p>']
-    for note in outdated_notes(numbers.results.outdated, numbers.results.root):
+    results = numbers.results
+    notes = outdated_notes(results.outdated, results.root) + damaged_notes(results.damaged)
+    for note in notes:
         content.append(paragraph(f"{note}.", "warn"))
     left_out = set(study.games) - set(numbers.compared.study.games)
     if missing and left_out:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from bnmodes.errors import UsageError
+from bnmodes.studies.launch.outcome import Outcome
 from bnmodes.studies.study import StudyRun
 
 
@@ -21,8 +22,8 @@ class Launcher(Protocol):
     def submit(self, run: StudyRun, folder: Path, log: Path) -> None:
         """Begin, or go on with, the run in `folder`; its output is appended to `log`."""
 
-    def poll(self) -> dict[Path, str]:
-        """Runs that ended since the last call, by folder: ended, in use, stopped or failed."""
+    def poll(self) -> dict[Path, Outcome]:
+        """Runs that ended since the last call, by folder."""
 
     def cancel(self) -> None:
         """Ask every run to stop, and wait until each has kept its checkpoint."""

@@ -1,10 +1,14 @@
 """The engine of this machine: worker processes side by side."""
 
-import subprocess
+import time
 from pathlib import Path
 
-from bnmodes.studies.launch.worker_command import WorkerCommand, WorkerOptions, outcome_of
+from bnmodes.studies.launch.outcome import Outcome, outcome_of
+from bnmodes.studies.launch.worker_command import WorkerCommand, WorkerOptions
+from bnmodes.studies.launch.worker_process import WorkerProcess
 from bnmodes.studies.study import StudyRun
+
+_LOOK_SECONDS = 0.05
 
 
 class LocalLauncher:
@@ -15,7 +19,7 @@ class LocalLauncher:
     def __init__(self, jobs: int, options: WorkerOptions):
         self.jobs = jobs
         self.options = options
-        self._processes: dict[Path, subprocess.Popen] = {}
+        self._processes: dict[Path, WorkerProcess] = {}
 
     def free_places(self) -> int:
         return self.jobs - len(self._processes)
@@ -23,7 +27,7 @@ class LocalLauncher:
     def submit(self, run: StudyRun, folder: Path, log: Path) -> None:
         self._processes[folder] = WorkerCommand.of(run, folder, log, self.options).start()
 
-    def poll(self) -> dict[Path, str]:
+    def poll(self) -> dict[Path, Outcome]:
         codes = {folder: process.poll() for folder, process in self._processes.items()}
         ended = {folder: outcome_of(code) for folder, code in codes.items() if code is not None}
         for folder in ended:
@@ -31,7 +35,14 @@ class LocalLauncher:
         return ended
 
     def cancel(self) -> None:
-        for process in self._processes.values():
-            process.terminate()
-        for process in self._processes.values():
-            process.wait()
+        """A second Ctrl-C waits for no checkpoint: the workers are killed."""
+        processes = self._processes.values()
+        try:
+            for process in processes:
+                process.terminate()
+            while any([process.poll() is None for process in processes]):  # each is looked at
+                time.sleep(_LOOK_SECONDS)
+        except KeyboardInterrupt:
+            for process in processes:
+                process.kill()
+            raise

@@ -1,8 +1,10 @@
 """Ray as the engine: each run is a task, which a worker process of ours runs on its node."""
 
-import os
+import atexit
 import re
+import shutil
 import socket
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +13,8 @@ from typing import Any
 import ray
 
 from bnmodes.errors import UsageError
-from bnmodes.studies.launch.worker_command import WorkerCommand, WorkerOptions, outcome_of
+from bnmodes.studies.launch.outcome import STOPPED, Outcome, outcome_of
+from bnmodes.studies.launch.worker_command import WorkerCommand, WorkerOptions
 from bnmodes.studies.study import StudyRun
 
 _LOST_WORKERS = 10  # of one submission, before it counts as failed
@@ -48,16 +51,16 @@ class RayLauncher:
             memory=resources["memory"],
             max_retries=_LOST_WORKERS,
         )(run_worker)
-        self._submitted: dict[ray.ObjectRef, tuple[Path, WorkerCommand]] = {}
+        self._submitted: dict[ray.ObjectRef, Path] = {}
 
     def free_places(self) -> int:
         return self.jobs - len(self._submitted)
 
     def submit(self, run: StudyRun, folder: Path, log: Path) -> None:
         command = WorkerCommand.of(run, folder, log, self.options)
-        self._submitted[self._task.options(name=str(run)).remote(command)] = (folder, command)
+        self._submitted[self._task.options(name=str(run)).remote(command)] = folder
 
-    def poll(self) -> dict[Path, str]:
+    def poll(self) -> dict[Path, Outcome]:
         tasks = list(self._submitted)
         ended = ray.wait(tasks, num_returns=len(tasks), timeout=0)[0] if tasks else []
         return dict(self._outcome(task) for task in ended)
@@ -69,17 +72,14 @@ class RayLauncher:
         if tasks:
             ray.wait(tasks, num_returns=len(tasks))
 
-    def _outcome(self, task: ray.ObjectRef) -> tuple[Path, str]:
-        folder, command = self._submitted.pop(task)
+    def _outcome(self, task: ray.ObjectRef) -> tuple[Path, Outcome]:
+        folder = self._submitted.pop(task)
         try:
             return folder, ray.get(task)
         except ray.exceptions.TaskCancelledError:
-            return folder, "stopped"
+            return folder, STOPPED
         except ray.exceptions.RayError as error:
-            command.log.parent.mkdir(parents=True, exist_ok=True)
-            with open(command.log, "a") as log:
-                log.write(f"Ray: {error}\n")
-            return folder, "failed"
+            return folder, Outcome("failed", f"Ray: {str(error).strip().splitlines()[0]}")
 
 
 def _connect(address: str, request: TaskRequest) -> None:
@@ -92,16 +92,29 @@ def _connect(address: str, request: TaskRequest) -> None:
             reason = str(error).splitlines()[0]
             raise UsageError(f"no Ray cluster at --address {address}: {reason}") from None
         return
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Ray lets everybody write to its folder; nobody else gets into the one around it.
+    around = tempfile.mkdtemp(prefix="bnmodes-")
+    atexit.register(shutil.rmtree, around, ignore_errors=True)
+    own: dict[str, Any] = {
+        "include_dashboard": False,
+        "_temp_dir": f"{around}/ray",
+        "_node_ip_address": "127.0.0.1",
+    }
     # Commands and outcomes are a few kilobytes; the memory is for the runs.
     try:
-        ray.init("local", include_dashboard=False, object_store_memory=100 * 2**20, **quiet)
+        ray.init("local", object_store_memory=100 * 2**20, **own, **quiet)
     except Exception as error:  # it raises many kinds, a time-out with 34 lines among them
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UsageError(
             f"Ray did not start on this machine ({reason}): try again when it is less busy, or use "
             "--launcher local."
         ) from None
+    if (address := ray.nodes()[0]["NodeManagerAddress"]) != "127.0.0.1":
+        ray.shutdown()
+        raise UsageError(
+            f"Ray would listen on {address}, where other machines can reach it: use --launcher "
+            "local."
+        )
     here = ray.cluster_resources()
     for name, wanted in request.resources().items():
         if wanted > here.get(name, 0):
@@ -120,7 +133,7 @@ def _require_listener(address: str) -> None:
             raise UsageError(f"no Ray cluster at --address {address}: {error}.") from None
 
 
-def run_worker(command: WorkerCommand) -> str:
+def run_worker(command: WorkerCommand) -> Outcome:
     """In a process of Ray's; cancelling the task interrupts it there, as Ctrl-C would."""
     process = None
     try:
@@ -129,7 +142,8 @@ def run_worker(command: WorkerCommand) -> str:
             time.sleep(_LOOK_SECONDS)
     except KeyboardInterrupt:
         if process is None:
-            return "stopped"
+            return STOPPED
         process.terminate()
-        process.wait()
-    return outcome_of(process.returncode)
+        while process.poll() is None:
+            time.sleep(_LOOK_SECONDS)
+    return outcome_of(process.returncode or 0)

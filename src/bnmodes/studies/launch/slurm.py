@@ -1,5 +1,6 @@
 """Slurm as the engine, through submitit: each round of runs is sent as one array of jobs."""
 
+import json
 import subprocess
 import time
 from contextlib import redirect_stderr
@@ -8,20 +9,23 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from submitit import SlurmExecutor, SlurmJob
+from submitit import SlurmExecutor
 from submitit.core.utils import FailedJobError, FailedSubmissionError
 
 from bnmodes.errors import UsageError
+from bnmodes.files import write_json
 from bnmodes.runs.folder import RunFolder
-from bnmodes.studies.launch.slurm_job import RunsOfAJob
+from bnmodes.studies.launch.outcome import STOPPED, Outcome, outcome_of
+from bnmodes.studies.launch.slurm_job import RunsOfAJob, codes_path
 from bnmodes.studies.launch.slurm_queue import (
     ENDED,
     JOB_NAME,
     job_states,
     jobs_folder,
-    queued_commands,
+    queued_runs,
+    runs_path,
 )
-from bnmodes.studies.launch.worker_command import WorkerCommand, WorkerOptions, outcome_of
+from bnmodes.studies.launch.worker_command import WorkerCommand, WorkerOptions
 from bnmodes.studies.study import StudyRun
 
 ARRAY_JOBS = 1000
@@ -77,14 +81,14 @@ class SlurmLauncher:
                 "Slurm does not answer (squeue): --launcher slurm works on a machine of the "
                 "cluster from which jobs can be sent."
             )
-        self.folder = jobs_folder(root)
+        self.root, self.folder = root, jobs_folder(root)
         self.jobs = jobs
         self.request = request
         self.options = options
         self._executor = SlurmExecutor(self.folder, max_num_timeout=_TIME_OUTS)
         self._executor.update_parameters(**request.parameters())
         # A launcher that died has left its jobs in the queue; a run of theirs is not sent again.
-        self._jobs: dict[str, tuple[WorkerCommand, ...]] = queued_commands(root, states)
+        self._jobs: dict[str, tuple[Path, ...]] = queued_runs(root, states)  # their runs' folders
         self._collected: list[WorkerCommand] = []
         self._submitted: dict[Path, Path] = {}  # a command's folder: as the schedule names it
         self._array, self._array_places = "", 0
@@ -98,19 +102,19 @@ class SlurmLauncher:
         one that a launcher which died has left there is only looked after."""
         command = WorkerCommand.of(run, folder, log, self.options)
         self._submitted[command.folder] = folder
-        in_queue = {queued.folder for commands in self._jobs.values() for queued in commands}
+        in_queue = {queued for folders in self._jobs.values() for queued in folders}
         if command.folder not in in_queue:
             self._collected.append(command)
 
-    def poll(self) -> dict[Path, str]:
+    def poll(self) -> dict[Path, Outcome]:
         if self._cancelled:
             stopped, self._submitted = self._submitted, {}
-            return {folder: "stopped" for folder in stopped.values()}
+            return dict.fromkeys(stopped.values(), STOPPED)
         self._send()
         states = job_states()
         if states is None:
             return {}  # the controller is busy or away; the jobs are not
-        ended: dict[Path, str] = {}
+        ended: dict[Path, Outcome] = {}
         for job in list(self._jobs):
             # Of cancelled tasks that never began, only their array is listed.
             state = states.get(job) or states.get(job.partition("_")[0])
@@ -125,7 +129,9 @@ class SlurmLauncher:
         takes, and requeue themselves. Whatever waits is taken out of the queue."""
         self._cancelled = True
         ours = {
-            job for job, commands in self._jobs.items() if any(map(self._is_submitted, commands))
+            job
+            for job, folders in self._jobs.items()
+            if any(folder in self._submitted for folder in folders)
         }
         while ours:
             states = job_states()
@@ -138,9 +144,6 @@ class SlurmLauncher:
             if ours:
                 time.sleep(self.poll_seconds)
 
-    def _is_submitted(self, command: WorkerCommand) -> bool:
-        return command.folder in self._submitted
-
     def _send(self) -> None:
         size, places = self.request.runs, self.jobs - len(self._jobs)
         if not self._collected or places <= 0:
@@ -149,14 +152,19 @@ class SlurmLauncher:
         self._executor.update_parameters(array_parallelism=places)
         try:
             with redirect_stderr(StringIO()):  # submitit would print what is said here
-                jobs = self._executor.submit_array([RunsOfAJob(tuple(group)) for group in groups])
+                jobs = self._executor.submit_array(
+                    [RunsOfAJob(tuple(group), self.folder) for group in groups]
+                )
         except (FailedJobError, FailedSubmissionError) as error:
             if not self._jobs:
                 reason = str(error).strip().splitlines()[-1].removeprefix("sbatch: error: ")
                 raise UsageError(f"Slurm refuses the jobs: {reason}") from None
             return  # it took others before: try again at the next poll
         self._collected.clear()
-        self._jobs |= {job.job_id: tuple(group) for job, group in zip(jobs, groups, strict=True)}
+        for job, group in zip(jobs, groups, strict=True):
+            folders = tuple(command.folder for command in group)
+            self._jobs[job.job_id] = folders
+            write_json(runs_path(self.root, job.job_id), [folder.name for folder in folders])
         self._array, self._array_places = jobs[0].job_id.partition("_")[0], places
 
     def _widen_array(self) -> None:
@@ -171,35 +179,30 @@ class SlurmLauncher:
             )
             self._array_places = places
 
-    def _outcomes(self, job: str, state: str | None) -> dict[Path, str] | None:
+    def _outcomes(self, job: str, state: str | None) -> dict[Path, Outcome] | None:
         """Of the job's runs; None while it may go on, or its files are not visible here yet."""
         if state is not None and state not in ENDED:
             return None
-        commands = self._jobs[job]
+        folders = self._jobs[job]
         codes = self._exit_codes(job)
         if codes is None:
             if state == "completed":
                 return None
-            return {command.folder: self._interrupted(job, command, state) for command in commands}
-        outcomes = {o.folder: outcome_of(code) for o, code in zip(commands, codes, strict=True)}
-        late = [f for f, e in outcomes.items() if e == "ended" and not RunFolder(f).finished]
+            reason = f"Slurm job {job}: {state or 'gone'}; its own log is in {self.folder}"
+            interrupted = STOPPED if state in _INTERRUPTED else Outcome("failed", reason)
+            return dict.fromkeys(folders, interrupted)
+        outcomes = {f: outcome_of(code) for f, code in zip(folders, codes, strict=True)}
+        late = [f for f, o in outcomes.items() if o.kind == "ended" and not RunFolder(f).finished]
         return None if late and state is not None else outcomes
 
     def _exit_codes(self, job: str) -> list[int] | None:
         """None of a job that was stopped, or that failed as a whole."""
-        sent: SlurmJob[list[int]] = SlurmJob(self.folder, job)
-        if not sent.paths.result_pickle.exists():  # else `result` would wait for it
-            return None
         try:
-            return sent.result()
-        except FailedJobError:
-            return [1] * len(self._jobs[job])
-
-    def _interrupted(self, job: str, command: WorkerCommand, state: str | None) -> str:
-        command.log.parent.mkdir(parents=True, exist_ok=True)
-        with open(command.log, "a") as log:
-            log.write(f"Slurm job {job}: {state or 'gone'}; its own log is in {self.folder}\n")
-        return "stopped" if state in _INTERRUPTED else "failed"
+            codes = json.loads(codes_path(self.folder, job).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return None
+        is_right = isinstance(codes, list) and len(codes) == len(self._jobs[job])
+        return codes if is_right and all(type(code) is int for code in codes) else None
 
 
 def _scancel(jobs: set[str], *options: str) -> None:

@@ -1,12 +1,10 @@
 """What Slurm says of the jobs that were sent from a folder of results."""
 
 import getpass
-import importlib.util
+import json
+import re
 import subprocess
 from pathlib import Path
-from typing import Any
-
-from bnmodes.studies.launch.worker_command import WorkerCommand
 
 JOB_NAME = "bnmodes"
 # squeue shows ended jobs for some minutes. Every other state is one of a job that may still run.
@@ -37,25 +35,38 @@ def _state(state: str, restarts: int) -> str:
     return "requeued" if restarts and state in ("pending", "completing") else state
 
 
-def queued_commands(root: Path, states: dict[str, str]) -> dict[str, tuple[WorkerCommand, ...]]:
-    """The runs of each job in the queue that was sent from this folder."""
-    from submitit import SlurmJob  # here: `study status` works without it
+def runs_path(root: Path, job: str) -> Path:
+    """Says which runs a job has. It is JSON: what submitit keeps there is pickled, and reading that
+    would run whatever someone else has put into it."""
+    return jobs_folder(root) / f"{job}-runs.json"
 
-    waiting = [job for job, state in states.items() if state not in ENDED]
-    jobs: list[Any] = [SlurmJob(jobs_folder(root), job) for job in waiting]
-    return {
-        job.job_id: job.submission().function.commands
-        for job in jobs
-        if job.paths.submitted_pickle.exists()
-    }
+
+def queued_runs(root: Path, states: dict[str, str]) -> dict[str, tuple[Path, ...]]:
+    """The folders of the runs of each job in the queue that was sent from this folder."""
+    queued = {}
+    for job, state in states.items():
+        path = runs_path(root, job)
+        if state in ENDED or not path.exists():
+            continue
+        try:
+            names = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            continue  # damaged: its runs are found in use if they are sent again
+        if isinstance(names, list) and all(_is_run_name(name) for name in names):
+            queued[job] = tuple((root / "runs" / name).absolute() for name in names)
+    return queued
+
+
+def _is_run_name(name: object) -> bool:
+    return isinstance(name, str) and re.fullmatch(r"\w+", name) is not None
 
 
 def run_states(root: Path) -> dict[Path, str] | None:
     """Of each run in the queue, by its folder; None where nothing was sent or Slurm is not here."""
-    if not jobs_folder(root).is_dir() or importlib.util.find_spec("submitit") is None:
+    if not jobs_folder(root).is_dir():
         return None
     states = job_states()
     if states is None:
         return None
-    commands = queued_commands(root, states)
-    return {command.folder: states[job] for job in commands for command in commands[job]}
+    queued = queued_runs(root, states)
+    return {folder: states[job] for job in queued for folder in queued[job]}

@@ -11,17 +11,19 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import torch
 
 from bnmodes import plugins
-from bnmodes.errors import UsageError
+from bnmodes.errors import DamagedError, UsageError
 from bnmodes.execution import Execution, keep_freed_memory
 from bnmodes.runs.folder import FolderInUse
-from bnmodes.runs.loop import Stopped, train
+from bnmodes.runs.loop import train
 from bnmodes.runs.spec import spec_from_json
-from bnmodes.studies.launch.worker_command import EXIT_IN_USE, EXIT_STOPPED
+from bnmodes.runs.stopping import Stopped
+from bnmodes.studies.launch.outcome import EXIT_DAMAGED, EXIT_FILES, EXIT_IN_USE, EXIT_STOPPED
 
 
 def stop_with(launcher: int) -> None:
@@ -42,6 +44,8 @@ def main() -> int:
     keep_freed_memory()
     task = json.load(sys.stdin)
     try:
+        if not Path(folder).parent.is_dir():  # `train` would make it anew
+            raise FileNotFoundError(f"{Path(folder).parent} has disappeared")
         for path, sha256 in task["plugins"].items():
             if plugins.load(path).sha256 != sha256:
                 raise UsageError(f"{path} has changed since its study was started: start it again.")
@@ -58,9 +62,12 @@ def main() -> int:
         return EXIT_IN_USE
     except Stopped:
         return EXIT_STOPPED
-    except UsageError as error:
-        print(f"bnmodes: {error}", file=sys.stderr)
-        return 2
+    except (UsageError, OSError) as error:
+        with suppress(OSError):  # the log may be on the same full disk
+            print(f"bnmodes: {error}", file=sys.stderr, flush=True)
+        if isinstance(error, OSError):
+            return EXIT_FILES
+        return EXIT_DAMAGED if isinstance(error, DamagedError) else 2
     return 0
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -11,11 +10,11 @@ from pathlib import Path
 
 from bnmodes import plugins
 from bnmodes.execution import PLAIN, Execution
+from bnmodes.files import open_in_place
+from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.sinks import SinkName
+from bnmodes.studies.launch.worker_process import WorkerProcess
 from bnmodes.studies.study import StudyRun
-
-EXIT_IN_USE = 75
-EXIT_STOPPED = 130
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,8 @@ class WorkerOptions:
     """How the runs are computed."""
     network_seeds: tuple[int, ...] | None = None
     """Seeds whose final networks are kept; None: all."""
+    hang_minutes: float = 30.0
+    """Minutes without a sign of life after which a worker is killed."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class WorkerCommand:
     """The run's specification, the options, and the paths of users' own files to import."""
     folder: Path
     log: Path
+    hang_minutes: float = 30.0
 
     @classmethod
     def of(cls, run: StudyRun, folder: Path, log: Path, options: WorkerOptions) -> "WorkerCommand":
@@ -51,12 +53,12 @@ class WorkerCommand:
             "execution": asdict(options.execution),
             "keep_networks": options.network_seeds is None or run.seed in options.network_seeds,
         }
-        return cls(json.dumps(task), folder.absolute(), log.absolute())
+        return cls(json.dumps(task), folder.absolute(), log.absolute(), options.hang_minutes)
 
-    def start(self, environment: Mapping[str, str] = os.environ) -> subprocess.Popen:
+    def start(self, environment: Mapping[str, str] = os.environ) -> WorkerProcess:
         """One single-threaded process. It stops, with a checkpoint, when this process dies."""
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.log, "a") as output:
+        self.log.parent.mkdir(exist_ok=True)
+        with open_in_place(self.log, "a") as output:
             process = subprocess.Popen(
                 [
                     sys.executable,
@@ -78,11 +80,4 @@ class WorkerCommand:
             process.stdin.close()
         except BrokenPipeError:
             pass  # it died at once; its log and exit code tell
-        return process
-
-
-def outcome_of(exit_code: int) -> str:
-    """What a worker's exit code means: ended, in use, stopped or failed."""
-    # SIGTERM may stop it while it still starts.
-    stopped = dict.fromkeys((EXIT_STOPPED, -signal.SIGTERM), "stopped")
-    return ({0: "ended", EXIT_IN_USE: "in use"} | stopped).get(exit_code, "failed")
+        return WorkerProcess(process, RunFolder(self.folder).progress_path, self.hang_minutes)
