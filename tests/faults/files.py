@@ -10,7 +10,8 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, suppress
+from io import StringIO
 from pathlib import Path
 
 from bnmodes import cli
@@ -202,7 +203,8 @@ def damage_files(spec: RunSpec, root: Path, times: int, seed: int) -> Counter:
         damage(path, dice)
         count["files damaged"] += path.read_bytes() != before
         try:
-            train(spec, folder, show_progress=False)
+            with redirect_stderr(StringIO()):  # which checkpoint is passed over
+                train(spec, folder, show_progress=False)
         except UsageError as error:
             named = folder.name in str(error)
             count["refused and named" if named else "refused without a name"] += 1
