@@ -29,7 +29,7 @@ STUDY = small_study(total_decisions=150)
 BAD = (
     "lost or changed", "lost", "damaged", "left over", "doubled", "failed", "not one sentence",
     "made anew", "silently wrong", "refused without a name", "tracebacks", "changed files",
-    "half outputs",
+    "half outputs", "signals lost",
 )  # fmt: skip
 
 

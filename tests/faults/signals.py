@@ -32,7 +32,12 @@ def interrupt_starts(here: Path, times: int, seed: int, longest_seconds: float =
         if process.poll() is None:
             os.kill(process.pid, number_sent)
             count["signals at start-up"] += 1
-        said, _ = process.communicate()
+        try:
+            said, _ = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            count["signals lost"] += 1
+            process.terminate()
+            said, _ = process.communicate()
         is_right = process.returncode in (0, 1, 2, 130, -signal.SIGTERM)
         if "Traceback" in said or not is_right:
             print(f"{command} ended with {process.returncode}: {said[-500:]}")

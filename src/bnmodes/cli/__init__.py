@@ -5,7 +5,7 @@ import importlib
 import os
 import signal
 import sys
-from types import ModuleType
+from types import FrameType
 
 from bnmodes.cli.prose import wrapped
 from bnmodes.errors import UsageError
@@ -71,7 +71,7 @@ def _dispatch(args: list[str]) -> None:
         words = name.split()
         if args[: len(words)] == words:
             module, _, function = function.partition(":")
-            command = getattr(_imported(f"bnmodes.cli.{module}"), function)
+            command = getattr(importlib.import_module(f"bnmodes.cli.{module}"), function)
             command(args[len(words) :])
             return
     if args == ["--version"]:
@@ -87,22 +87,19 @@ def _dispatch(args: list[str]) -> None:
     raise UsageError(f"'bnmodes {tried}' is no command: {hint}")
 
 
-def _imported(module: str) -> ModuleType:
-    """A Ctrl-C while PyTorch is imported ends the process at once: what imports make of the
-    exception is anything from a traceback to a half-imported package."""
-    before = signal.signal(signal.SIGINT, _leave)
-    try:
-        return importlib.import_module(module)
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _leave(*_) -> None:
-    os.write(2, b"bnmodes: interrupted\n")
-    os._exit(130)
+def _interrupt(_signal: int, frame: FrameType | None) -> None:
+    """Ctrl-C. While something is imported it ends the process at once: what imports make of the
+    exception is anything from a traceback to a signal that is lost."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            os.write(2, b"bnmodes: interrupted\n")
+            os._exit(130)
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, _interrupt)
     try:
         _dispatch(sys.argv[1:])
     except UsageError as error:
