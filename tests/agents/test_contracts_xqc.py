@@ -13,14 +13,14 @@ from helpers.settings import settings_of
 pytestmark = pytest.mark.numeric
 
 SPEC = EnvSpec("fake", 3, (4, 10, 10), 1, 1.0, 1)
-ARMS = ("bn-joined", "bn-separate", "bn-running", "crossq")
+ARMS = ("bn-joined", "bn-separate", "bn-running", "xqc-no-target")
 CRITIC_ROLES = ("predict", "bootstrap", "improve_critic")
 POLICY_ROLES = ("act", "evaluate", "improve", "bootstrap_actor")
 DECLARED = {
     "bn-joined": {"predict": "batch", "bootstrap": "batch", "joined": True},
     "bn-separate": {"predict": "batch", "bootstrap": "batch", "joined": False},
     "bn-running": {"predict": "batch", "bootstrap": "running", "joined": False},
-    "crossq": {"predict": "batch", "bootstrap": "batch", "joined": True},
+    "xqc-no-target": {"predict": "batch", "bootstrap": "batch", "joined": True},
 }
 
 
@@ -98,7 +98,7 @@ def observe(arm: str, role: str) -> dict:
 
 def promised(arm: str, role: str) -> dict:
     declared, reads, writes = DECLARED[arm], set(), set()
-    bootstrap = "online_critic" if arm == "crossq" else "target_critic"
+    bootstrap = "online_critic" if arm == "xqc-no-target" else "target_critic"
     if role == "predict":
         writes = {"online_critic"}
     if role == "bootstrap" and declared["bootstrap"] == "running":

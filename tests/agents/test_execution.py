@@ -24,7 +24,7 @@ pytestmark = pytest.mark.numeric
 
 ARMS = [
     *(("c51", "bn-tracked"), ("pqn", "bn-batch"), ("td3", "none"), ("mrq", "ln")),
-    *(("xqc", "bn-joined"), ("xqc", "crossq-renorm")),
+    *(("xqc", "bn-joined"), ("crossq", "batchrenorm")),
 ]
 each_agent = pytest.mark.parametrize(("name", "arm"), ARMS)
 needs_compiler = pytest.mark.skipif(not has_compiler(), reason="no g++ for torch.compile")

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from bnmodes.agents.pqn import ARMS, PQNAgent
+from bnmodes.agents.pqn import PQNAgent
+from bnmodes.agents.pqn_arms import ARMS
 from bnmodes.envs.probe import PROBES
 from bnmodes.envs.registry import make_env
 from bnmodes.errors import UsageError
@@ -148,6 +149,21 @@ def test_after_a_truncation_the_cache_does_not_use_the_next_game():
     assert (agent._targets(agent.rollout.on_device())[:5] < 50).all()
 
 
+@pytest.mark.parametrize("terminates", [False, True])
+def test_a_truncated_episodes_last_value_is_dropped_only_as_released(terminates):
+    agent, games = build(
+        "ln", "probe/truncation", trace=0.0, gamma=0.9, truncation_terminates=terminates
+    )
+    agent.learn = lambda: None  # keeps the rollout
+    play(agent, games, steps=8)
+    rollout = agent.rollout.on_device()
+    truncated = rollout["cut"]
+    assert truncated.any()
+    assert rollout["terminated"].equal(truncated) == terminates, "nothing else ends there"
+    bootstrapped = agent._targets(rollout) - rollout["reward"]
+    assert (bootstrapped[truncated] == 0).all() == terminates
+
+
 def test_test_rows_act_greedily_and_are_never_learnt_from():
     agent, games = build("ln")
     obs = games.reset()
@@ -225,6 +241,17 @@ def test_the_papers_hyperparameters():
     assert (settings.bins, settings.v_min, settings.v_max) == (51, -10, 20)
     for arm in ARMS:
         settings_of("pqn", arm, "atari").validate(evaluation_rows=10)
+
+
+def test_the_papers_table_is_complete():
+    """Rows that are no settings: optimizer, initialisation, activation, counts, σ."""
+    said = settings_of("pqn", "bn-batch", "atari", head="hl-gauss").fixed()
+    assert said["optimizer"] == "RAdam, β (0.9, 0.999)"
+    assert "LeCun" in said["initialisation"]
+    assert said["activation"] == "ReLU"
+    assert said["transitions per update"] == "4,096"
+    assert (said["minibatch size"], said["optimizer steps per update"]) == ("128", "64")
+    assert said["HL-Gauss σ"] == "0.75 bins"
 
 
 def test_what_does_not_divide_is_refused():

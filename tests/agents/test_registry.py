@@ -1,3 +1,4 @@
+import re
 from dataclasses import dataclass, replace
 
 import pytest
@@ -6,6 +7,7 @@ from bnmodes import plugins
 from bnmodes.agents.agent import UNTUNED, AgentKind, SuiteDefaults
 from bnmodes.agents.c51 import C51, C51Agent, C51Settings
 from bnmodes.agents.registry import AGENTS, arm_label, arm_settings, find_agent
+from bnmodes.envs.registry import env_spec
 from bnmodes.errors import UsageError
 from bnmodes.runs.spec import make_spec, spec_from_json
 
@@ -78,8 +80,8 @@ def test_an_arm_with_other_weights_or_hyperparameters_is_still_that_arm(agent, a
         ("c51", "bn-wn", {"learning_rate_schedule": "constant"}),
         ("pqn", "bn-running", {"head": "hl-gauss"}),
         ("pqn", "bn-running", {"bootstrap_source": "acting-cache"}),
-        ("xqc", "bn-joined", {"norm": "brn"}),
-        ("xqc", "crossq", {"protocol.bootstrap.params": "target"}),
+        ("crossq", "batchnorm", {"norm": "batchrenorm"}),
+        ("xqc", "xqc-no-target", {"protocol.bootstrap.params": "target"}),
     ],
 )
 def test_an_arm_whose_definition_was_changed_says_so(agent, arm, changes):
@@ -109,6 +111,9 @@ class SettingsWithoutCapabilities:
 
     def for_timing(self):
         return self
+
+    def fixed(self):
+        return {}
 
     def notes(self):
         return []
@@ -193,3 +198,23 @@ def test_a_setting_that_an_arm_or_a_suite_misspells_is_refused(named):
     kind = replace(kind, arms={"one": {}}, suites=suites)
     with pytest.raises(UsageError, match="did you mean 'torso'"):
         arm_settings(named(Mine=kind), "one", "minatar")
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_what_a_report_says_of_the_optimizer_is_what_the_agent_has(name):
+    spec = make_spec(name, "minatar/breakout")
+    agent = find_agent(name).build(
+        replace(spec.settings, **({} if name == "pqn" else {"replay_capacity": 200})),
+        env_spec(spec.env),
+        0,
+        1000,
+    )
+    said = spec.settings.fixed()
+    optimizers = [agent.optimizer] if name == "pqn" else agent.optimizers.values()
+    for optimizer in optimizers:
+        assert said["optimizer"].lower().partition(",")[0] == optimizer.rule
+        assert "β ({:g}, {:g})".format(*optimizer.betas) in said["optimizer"]
+    activations = {type(m).__name__ for n in agent.networks.values() for m in n.modules()}
+    used = activations & {"ReLU", "ELU"}
+    assert {word for word in ("ReLU", "ELU") if re.search(rf"\b{word}", said["activation"])} == used
+    assert said["initialisation"].endswith("biases 0")

@@ -212,6 +212,10 @@ def test_settings_come_from_the_configuration_that_ran(large, open_page):
     assert settings["replay capacity|every arm"] == "1,000,000"
     assert settings["adam epsilon|every arm"] == "0.0003125"
     assert settings["v min|every arm"] == "−10"
+    assert settings["optimizer|every arm"] == "Adam, β (0.9, 0.999)"
+    assert settings["initialisation|every arm"] == "Kaiming normal (gain √2); biases 0"
+    assert settings["activation|every arm"] == "ReLU"
+    assert settings["seeds per game|every arm"] == "3 (over 26 games)"
     assert settings["hidden layers|every arm"] == (torso_description("nature", (4, 84, 84)))
     assert settings["learning rate schedule|BN WN UTD 8"] == "linear"
     assert settings["updates per decision|BN WN UTD 8"] == "8"

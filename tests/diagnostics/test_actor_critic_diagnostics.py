@@ -14,7 +14,7 @@ from helpers.actor_critic_agents import build, fill, play
 
 pytestmark = pytest.mark.numeric
 
-XQC_ARMS = ("bn-joined", "bn-separate", "bn-running", "crossq", "crossq-renorm")
+XQC_ARMS = ("bn-joined", "bn-separate", "bn-running", "xqc-no-target")
 CRITIC_LAYERS = (
     "conv1", "dense", "critic1_input", "critic1_action", "critic1_dense1", "critic2_dense1",
 )  # fmt: skip
@@ -107,7 +107,7 @@ def test_nothing_is_measured_before_critic_and_policy_were_updated(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "arm"), [("td3", None), ("mrq", None), ("xqc", "bn-joined"), ("xqc", "crossq-renorm")]
+    ("name", "arm"), [("td3", None), ("mrq", None), ("xqc", "bn-joined"), ("crossq", "batchrenorm")]
 )
 def test_measuring_leaves_the_agent_as_it_was(name, arm):
     agent = learnt(name, arm=arm)
@@ -189,7 +189,7 @@ def two_populations(arm):
     return agent
 
 
-@pytest.mark.parametrize("arm", ["bn-joined", "bn-separate", "bn-running", "crossq"])
+@pytest.mark.parametrize("arm", ["bn-joined", "bn-separate", "bn-running", "xqc-no-target"])
 def test_two_populations_of_actions_are_far_apart_and_each_is_far_from_both(arm):
     """Means (1, 0, 0) and (0, 0, 1), each without variance; of both together (½, 0, ½) and ¼."""
     row = measured(two_populations(arm))

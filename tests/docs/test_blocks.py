@@ -31,7 +31,7 @@ from helpers.synthetic import synthetic_results
 
 SHORT_DECISIONS = 1_000
 """A run of at most so many decisions is really trained."""
-FEW_RUNS = 40
+FEW_RUNS = 48
 """A study of more runs is tried with two of its games and one seed."""
 
 

@@ -5,7 +5,7 @@ import pytest
 from ale_py import roms
 
 from bnmodes.envs import atari
-from bnmodes.envs.atari import ROM_IDS, AtariVector
+from bnmodes.envs.atari import ROM_IDS, AtariVector, NewLife
 from bnmodes.envs.contract import Step
 
 PAPER_GAMES = {
@@ -241,3 +241,100 @@ def test_lives_are_told_after_an_environment_was_seeded_again(
         assert lives[: 5 * games] == ([False] * 4 + [True]) * games
         assert not any(over and not terminated for terminated, over in ends)
     assert (vector.state()["lengths"] < 900).all()
+
+
+NO_OP, FIRE = np.array([0]), 1
+FIRES = NewLife(fire=True)
+
+
+def steps_of_waiting(vector: AtariVector, decisions: int) -> list[Step]:
+    """Of an agent that presses nothing."""
+    vector.reset()
+    return [vector.step(NO_OP) for _ in range(decisions)]
+
+
+def stands_still(steps: list[Step]) -> bool:
+    return all((step.obs[0, -1] == steps[-1].obs[0, -1]).all() for step in steps[-20:])
+
+
+def test_breakout_waits_for_ever_for_fire_unless_the_next_life_begins_with_it() -> None:
+    waiting = steps_of_waiting(AtariVector("Breakout", 1, seed=0), 300)
+    assert not any(step.game_over[0] for step in waiting)
+    assert stands_still(waiting)
+    assert all(step.pressed is None for step in waiting)
+    fired = steps_of_waiting(AtariVector("Breakout", 1, seed=0, new_life=FIRES), 300)
+    assert sum(step.game_over[0] for step in fired) == 2, "five lives, twice"
+    assert not stands_still(fired)
+    for before, step in pairwise(fired):
+        new_life = before.terminated[0] and not before.game_over[0]
+        assert (step.pressed is not None) == new_life
+        if new_life:
+            assert step.pressed.tolist() == [FIRE]
+
+
+def test_fire_is_pressed_only_in_the_row_that_lost_a_life() -> None:
+    vector = AtariVector("Breakout", 3, seed=0, new_life=FIRES)
+    vector.reset()
+    rng, lost, pressed = np.random.default_rng(0), np.zeros(3, bool), 0
+    for actions in rng.integers(2, 4, size=(400, 3)):
+        step = vector.step(actions)
+        expected = np.where(lost, FIRE, actions)
+        assert (expected == (actions if step.pressed is None else step.pressed)).all()
+        pressed += lost.sum()
+        lost = step.terminated & ~step.game_over
+    assert pressed > 3
+
+
+def test_no_ops_before_fire_are_up_to_seven_decisions() -> None:
+    vector = AtariVector("Breakout", 1, seed=0, new_life=NewLife(fire=True, noops=True))
+    vector.reset()
+    waits, forced = [], None
+    for _ in range(1_500):
+        step = vector.step(np.array([2]))
+        if step.pressed is not None and forced is not None:
+            forced.append(int(step.pressed[0]))
+            if forced[-1] == FIRE:
+                assert forced[:-1] == [0] * (len(forced) - 1)
+                waits.append(len(forced) - 1)
+                forced = None
+        elif forced:
+            raise AssertionError("the agent's own action before FIRE")
+        if step.terminated[0] and not step.game_over[0]:
+            forced = []
+    assert len(waits) > 20
+    assert set(waits) <= set(range(8))
+    assert len(set(waits)) > 4
+
+
+@pytest.mark.parametrize("noops", [False, True])
+def test_a_run_resumed_just_after_a_life_loss_fires_too(noops) -> None:
+    vector, again = (
+        AtariVector("Breakout", 1, seed=seed, new_life=NewLife(fire=True, noops=noops))
+        for seed in (0, 9)
+    )
+    vector.reset()
+    while not vector.step(NO_OP).terminated[0]:
+        pass
+    state = vector.state()
+    assert again.load_state(state) is not None
+    for _ in range(30):
+        ours, theirs = vector.step(NO_OP), again.step(NO_OP)
+        assert (ours.obs == theirs.obs).all()
+        assert (ours.pressed is None) == (theirs.pressed is None)
+
+
+def test_gopher_hears_no_press_in_the_first_thirty_decisions_after_a_life_loss() -> None:
+    """Neither ours nor those of CleanRL's wrapper (no-op, FIRE, up): the agent must press later."""
+
+    def goes_on(presses: list[int]) -> bool:
+        vector = AtariVector("Gopher", 1, seed=0)
+        vector.reset()
+        while not vector.step(NO_OP).terminated[0]:
+            pass
+        for action in presses:
+            vector.step(np.array([action]))
+        return not stands_still([vector.step(NO_OP) for _ in range(60)])
+
+    assert not goes_on([FIRE])
+    assert not goes_on([0, FIRE, 2])
+    assert goes_on([0] * 40 + [FIRE])

@@ -8,11 +8,12 @@ from bnmodes.envs.contract import VectorEnv
 from bnmodes.envs.registry import env_suite, make_env
 from helpers.settings import settings_of
 
-ARM = {"td3": "none", "xqc": "bn-joined", "mrq": "ln"}
+ARM = {"td3": "none", "xqc": "bn-joined", "crossq": "batchnorm", "mrq": "ln"}
 
 SMALL = {
     "td3": {"hidden_units": 32},
     "xqc": {"hidden_layers": 1, "critic_units": 32, "actor_units": 32, "atoms": 21},
+    "crossq": {"hidden_layers": 1, "critic_units": 32, "actor_units": 32},
     "mrq": {
         "hidden_units": 32,
         "action_units": 8,

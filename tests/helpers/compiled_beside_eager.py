@@ -23,7 +23,7 @@ REPLAY = {"batch_size": 16, "replay_capacity": 100, "learning_starts_decisions":
 SETTINGS = {
     "c51": REPLAY,
     "pqn": {"num_envs": 4, "test_envs": 2, "rollout_steps": 6, "minibatches": 1, "epochs": 1},
-    **{name: REPLAY | SMALL[name] for name in ("td3", "xqc")},
+    **{name: REPLAY | SMALL[name] for name in ("td3", "xqc", "crossq")},
     "mrq": REPLAY | SMALL["mrq"] | {"shift_pixels": 1},
 }
 
@@ -34,7 +34,7 @@ LEARNING_RATE = 1e-6
 
 
 def build(name: str, arm: str, execution: Execution = PLAIN, **changes):
-    if arm == "crossq-renorm":
+    if arm == "batchrenorm":
         changes |= {"renorm_warmup_updates": 2}
     settings = settings_of(name, arm, **(SETTINGS[name] | changes))
     settings.validate(evaluation_rows=10)

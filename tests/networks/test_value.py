@@ -88,6 +88,17 @@ def test_initialisation_is_kaiming_normal_with_zero_biases():
         assert not linear.bias.any()
 
 
+def test_a_heads_own_scheme_leaves_the_other_layers_as_they_were():
+    """LeCun's, as Flax draws it: variance 1/inputs, nothing beyond two deviations of the normal."""
+    same, lecun = (
+        build(head_shape=(200,), head_scheme=scheme, **NATURE) for scheme in ("kaiming", "lecun")
+    )
+    assert torch.equal(same.linears[3].weight, lecun.linears[3].weight)
+    assert same.head.weight.var().item() == pytest.approx(2 / 512, rel=0.02)
+    assert lecun.head.weight.var().item() == pytest.approx(1 / 512, rel=0.02)
+    assert lecun.head.weight.abs().max().item() == pytest.approx(2 / 0.87963 / 512**0.5, rel=0.02)
+
+
 def test_the_seed_alone_decides_the_initial_weights():
     first, again, other = build(**MINATAR), build(**MINATAR), build(seed=1, **MINATAR)
     assert torch.equal(first.head.weight, again.head.weight)

@@ -1,5 +1,6 @@
 """Sub-trajectories against the list of whole transitions that the games remember."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from bnmodes.learning.targets import n_step_return
 from bnmodes.replay.ring import Replay
-from bnmodes.replay.sequences import gather_sequences, shifted
+from bnmodes.replay.sequences import gather_sequences, random_moves
 from helpers.random_games import VECTORS, RandomGames, Transition, make_spec
 
 
@@ -93,22 +94,33 @@ def test_games_end_in_both_ways_in_the_test_above():
     ), "a life lost: terminated, and the game went on"
 
 
-def test_a_shift_moves_a_rows_pictures_together_and_repeats_the_edge():
-    frames = torch.arange(2 * 3 * 1 * 6 * 6, dtype=torch.uint8).reshape(2, 3, 1, 6, 6)
-    moved = {
-        tuple((dy, dx))
-        for seed in range(60)
-        for row, picture in enumerate(shifted(frames, 1, np.random.default_rng(seed)))
-        for dy in (-1, 0, 1)
-        for dx in (-1, 0, 1)
-        if torch.equal(picture, by_hand(frames[row], dy, dx))
-    }
-    assert moved == {(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)}
-    for seed in range(20):
-        for row, picture in enumerate(shifted(frames, 1, np.random.default_rng(seed))):
-            options = [by_hand(frames[row], dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)]
-            assert any(torch.equal(picture, option) for option in options)
-    assert shifted(frames, 0, np.random.default_rng(0)) is frames
+def played(frame_shape=(1, 6, 6), stack=2, steps=3):
+    games = RandomGames(make_spec(stack, frame_shape), 1, 0.2, seed=0)
+    replay = Replay(games.spec, 1, 60)
+    games.begin(replay)
+    for _ in range(50):
+        games.decide(replay)
+    first = np.arange(5, 35)
+    return gather_sequences(replay, np.zeros_like(first), first, steps)
+
+
+def test_each_observation_is_shifted_by_itself_its_stack_together_and_edges_are_repeated():
+    plain = played()
+    options = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)]
+    found = []
+    for seed in range(5):
+        moves = random_moves(plain, 1, np.random.default_rng(seed))
+        shown = replace(plain, moves=moves)
+        for row in range(len(plain.action)):
+            length = int(plain.exists[row].sum())
+            pairs = [(plain.observation(at), shown.observation(at), at) for at in range(4)]
+            pairs.append((plain.last_next_obs(), shown.last_next_obs(), length))
+            for before, after, at in pairs:
+                move = tuple(moves[row, at].tolist())
+                assert torch.equal(after[row], by_hand(before[row], *move))
+            found.append(tuple(map(tuple, moves[row].tolist())))
+    assert {move for moves in found for move in moves} == set(options)
+    assert any(len(set(moves)) == 4 for moves in found), "one sub-trajectory, four shifts"
 
 
 def by_hand(pictures: torch.Tensor, dy: int, dx: int) -> torch.Tensor:
@@ -119,6 +131,7 @@ def by_hand(pictures: torch.Tensor, dy: int, dx: int) -> torch.Tensor:
     return moved
 
 
-def test_vectors_are_not_shifted():
-    vectors = torch.randn(3, 2, 5)
-    assert shifted(vectors, 4, np.random.default_rng(0)) is vectors
+def test_nothing_is_shifted_by_0_pixels_and_no_vector():
+    pictures, vectors = played(), played(frame_shape=(5,), stack=1)
+    assert random_moves(pictures, 0, np.random.default_rng(0)) is None
+    assert random_moves(vectors, 4, np.random.default_rng(0)) is None

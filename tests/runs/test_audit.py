@@ -87,7 +87,8 @@ MODEL = {"model": "online critic and model, none", "model_target": "target criti
         ("xqc", "bn-joined", XQC | {"bootstrap": "target critic, batch"}),
         ("xqc", "bn-separate", XQC | {"bootstrap": "target critic, batch"}),
         ("xqc", "bn-running", XQC | {"bootstrap": "target critic, running"}),
-        ("xqc", "crossq", XQC | {"bootstrap": "online critic, batch"}),
+        ("xqc", "xqc-no-target", XQC | {"bootstrap": "online critic, batch"}),
+        ("crossq", "batchnorm", XQC | {"bootstrap": "online critic, batch"}),
         ("td3", "none", ALONE),
         ("mrq", "ln", ALONE | MODEL),
     ],
@@ -98,14 +99,14 @@ def test_every_role_of_an_actor_critic_is_observed_as_declared(agent, arm, expec
     assert {found.role: found.declared for found in audits} == expected
     assert {found.role: found.observed for found in audits} == expected
     rows = {found.role: found.rows for found in audits}
-    joined = arm in ("bn-joined", "crossq")
+    joined = arm in ("bn-joined", "xqc-no-target", "batchnorm")
     assert rows["bootstrap"] == ("16 × joined" if joined else "8 × replay-next-obs")
 
 
 def test_batch_renormalisation_reads_stored_moments_once_it_is_warm(tmp_path):
     for warmup, statistics in ((1_000, "batch"), (5, "running+batch")):
         spec = make_small_actor_critic_spec(
-            "xqc", arm="crossq-renorm", total_decisions=60, renorm_warmup_updates=warmup
+            "crossq", arm="batchrenorm", total_decisions=60, renorm_warmup_updates=warmup
         )
         audits, _ = audit_run(train(spec, tmp_path / str(warmup)), seed=0)
         found = {audit.role: audit for audit in audits}

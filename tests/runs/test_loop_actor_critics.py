@@ -18,7 +18,7 @@ from helpers.run_specs import make_actor_critic_spec, make_small_actor_critic_sp
     [
         ("td3", {"evaluate_sampled": True}),
         ("xqc", {"num_envs": 2}),
-        ("xqc", {"arm": "crossq-renorm", "renorm_warmup_updates": 40}),
+        ("crossq", {"arm": "batchrenorm", "renorm_warmup_updates": 40}),
         ("mrq", {}),
     ],
 )

@@ -57,6 +57,13 @@ def test_no_return_is_made_up_where_no_test_game_ended(tmp_path):
     assert all(row["games"] == 0 and "return" not in row for row in tests)
 
 
+def test_the_released_metric_is_the_last_finished_game_at_each_decision_and_0_before_it(tmp_path):
+    """Test games end at every fifth of a bin's ten steps with a return of 2.5."""
+    spec = make_pqn_spec("probe/truncation", "ln", total_decisions=600)
+    tests = [row for row in train(spec, tmp_path).metrics() if row["kind"] == "test"]
+    assert [row["last_return"] for row in tests] == pytest.approx([0.6 * 2.5, *[2.5] * 9])
+
+
 @pytest.mark.slow
 def test_the_full_atari_setting_runs_one_rollout_and_update(tmp_path):
     spec = replace(

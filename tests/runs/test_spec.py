@@ -105,3 +105,22 @@ def test_settings_with_tuples_and_dicts_survive_a_file(monkeypatch):
     again = spec_from_json(json.loads(json.dumps(spec.to_json())))
     assert again == spec
     assert again.settings.widths == (5,)
+
+
+def test_fire_on_life_loss_is_on_where_a_life_loss_is_told_and_in_the_hash():
+    spec = make_spec("c51", "atari/Breakout")
+    assert spec.fire_on_life_loss
+    for env in ("atari/Breakout-sticky", "minatar/breakout"):
+        assert not make_spec("c51", env).fire_on_life_loss
+        with pytest.raises(UsageError, match="Atari games without -sticky, but env is"):
+            make_spec("c51", env, fire_on_life_loss=True).validate()
+    without = make_spec("c51", "atari/Breakout", fire_on_life_loss=False)
+    assert without.content_hash != spec.content_hash
+    noops = make_spec("c51", "atari/Breakout", noops_on_life_loss=True)
+    noops.validate()
+    assert noops.content_hash not in (spec.content_hash, without.content_hash)
+    with pytest.raises(UsageError, match="are before FIRE"):
+        replace(without, noops_on_life_loss=True).validate()
+    older = spec.to_json()
+    del older["fire_on_life_loss"], older["noops_on_life_loss"]
+    assert spec_from_json(older) == without, "runs from before there was the option had none"

@@ -42,17 +42,26 @@ def test_study_b_is_five_arms_at_six_utds_and_shares_with_a_what_is_the_same():
             assert run.spec.settings.protocol.bootstrap.statistics == "batch"
 
 
-def test_the_online_alpha_study_changes_only_the_predict_weight():
+def test_the_sensitivity_study_varies_what_the_paper_leaves_open():
+    found = {arm.name: arm.settings("atari/Pong") for arm in paper.C51_SENSITIVITY.arms}
     weights = {
-        (arm.base, arm.settings("atari/Pong").protocol.predict.update)
-        for arm in paper.ONLINE_ALPHA.arms
-        if arm.base != "none"
+        (arm.base, protocol.predict.update, protocol.bootstrap.track)
+        for arm in paper.C51_SENSITIVITY.arms
+        if arm.base.startswith("bn-") and (protocol := found[arm.name].protocol)
     }
-    assert weights == {(b, a) for b in ("bn-running", "bn-batch") for a in (0.001, 0.01, 0.1)}
+    assert weights == {
+        *((b, a, None) for b in ("bn-running", "bn-batch") for a in (0.001, 0.01, 0.1)),
+        *(("bn-tracked", a, a) for a in (0.001, 0.01, 0.1)),
+    }
+    norms = {(s.norm.ln_epsilon, s.norm.ln_axes) for s in found.values() if s.norm.kind == "ln"}
+    assert norms == {(e, axes) for e in (1e-6, 1e-5) for axes in ("channels", "all")}
+    assert len(hashes(paper.C51_SENSITIVITY)) == 14 * 26 * 3
+    shared = hashes(paper.C51_SENSITIVITY) & hashes(paper.A)
+    assert len(shared) == 5 * 26 * 3, "C51, LN, and the arms at online α 0.01 run once for both"
 
 
 def test_study_c_crosses_the_roles_with_the_momenta_and_the_sources_of_next_values():
-    assert len(paper.C.runs) == len(hashes(paper.C)) == (1 + 2 * (3 * 4 + 1)) * 5
+    assert len(paper.C.runs) == len(hashes(paper.C)) == (1 + 2 * (3 * 4 + 1) - 4) * 5
     found = set()
     for run in paper.C.runs:
         settings = run.spec.settings
@@ -65,7 +74,9 @@ def test_study_c_crosses_the_roles_with_the_momenta_and_the_sources_of_next_valu
     expected = {(*roles, m) for roles in combinations for m in (0, 0.9, 0.99, 0.999)}
     assert found == expected | {("batch", "batch", 0.9)}
     by_source = [run.spec.settings.bootstrap_source for run in paper.C.runs]
-    assert by_source.count("acting-cache") == 13 * 5
+    assert by_source.count("acting-cache") == 9 * 5
+    cached = {arm.base for arm in paper.C.arms if "bootstrap_source" in arm.changes}
+    assert "bn-running" not in cached, "kept values are the recomputed ones there, bit for bit"
     assert (paper.C.metric, paper.C.final_points) == ("test", 3)
 
 
@@ -101,6 +112,12 @@ def test_study_f_is_three_actor_critics_on_26_sticky_games_with_five_seeds():
     assert all(run.game.endswith("-sticky") for run in paper.F.runs)
     grid = paper.F.evaluation.grid(paper.F.total_decisions)
     assert (grid[0], grid[-1], len(grid)) == (50_000, 1_250_000, 25)
+    for run in paper.F.runs:
+        as_released = (run.spec.evaluation.epsilon, run.spec.settings.evaluate_sampled)
+        assert as_released == ((0.001, True) if run.arm == "MR.Q" else (0.0, False))
+    longer = STUDIES["paper-f-2.5m"]
+    assert (longer.total_decisions, len(longer.runs)) == (2_500_000, len(paper.F.runs))
+    assert "1.28, 1.09 and 0.25 at 2.5M" in paper.F.note
     plain = replace(paper.F.runs[0].spec, env="atari/Alien")
     assert plain.content_hash not in hashes(paper.F), "the setting is in the hash"
 
@@ -126,17 +143,18 @@ def test_hashes_stay_what_they_were():
     """Another hash would orphan every finished run of the study: change it only on purpose."""
     hashes = {name: study.runs[0].spec.content_hash for name, study in STUDIES.items()}
     assert hashes == {
-        "quick": "bd99d191c3d4",
+        "quick": "12935be8cce5",
         "quick-c51": "59534c115e43",
-        "quick-actor-critics": "a90c5162bde6",
-        "paper-f": "1d86211b6446",
-        "paper-a": "de9269ef5dda",
-        "paper-b": "de9269ef5dda",
-        "paper-online-alpha": "de9269ef5dda",
-        "paper-c": "e7facd090b74",
-        "paper-d": "10facb2efb96",
-        "paper-e-c51": "76552b6085f6",
-        "paper-e-pqn": "10facb2efb96",
+        "quick-actor-critics": "b1feb94b7d24",
+        "paper-a": "753f864ea6fc",
+        "paper-b": "753f864ea6fc",
+        "paper-c51-sensitivity": "753f864ea6fc",
+        "paper-c": "383da8fedb17",
+        "paper-d": "bbf76b5af98c",
+        "paper-e-c51": "54656b482bb9",
+        "paper-e-pqn": "bbf76b5af98c",
+        "paper-f": "562a9dd0ad6d",
+        "paper-f-2.5m": "00d8140991f3",
     }
 
 

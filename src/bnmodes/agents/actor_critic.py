@@ -1,5 +1,5 @@
-"""What TD3, XQC and MR.Q share: twin critics, a policy on the critic's features, the forward of
-each role, and the agent around the updates.
+"""What TD3, XQC, CrossQ and MR.Q share: twin critics, a policy on the critic's features, the
+forward of each role, and the agent around the updates.
 
 The policy is a Gumbel-Softmax one (Jang, Gu, Poole: "Categorical Reparameterization with
 Gumbel-Softmax", ICLR 2017, arXiv:1611.01144): its relaxed action is differentiable, and the action

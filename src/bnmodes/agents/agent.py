@@ -115,6 +115,10 @@ class Settings(Protocol):
     def for_timing(self) -> "Settings":
         """The same work for each decision, but from the first decisions on."""
 
+    def fixed(self) -> Mapping[str, str]:
+        """Hyperparameters that are no settings, by their names in the report's table: optimizer,
+        initialisation, activation, …"""
+
     def notes(self) -> list[str]:
         """Sentences under the protocol's table that say what it cannot."""
 

@@ -6,15 +6,14 @@ Loss Functions and Non-Uniform Sampling in Experience Replay", NeurIPS 2020, arX
 Every 250 updates the targets are copied, and the encoder gets 250 updates of its own: over an
 unrolled horizon it learns to predict its next features, the reward and the end of the game. Other
 updates send no gradient into it. One of them:
-    draw sub-trajectories by priority, pictures randomly shifted
+    draw sub-trajectories by priority, each observation of them randomly shifted by itself
     learning target: 3-step return + γ³ · the smaller target critic at the target policy's action
     both critics: Huber loss, clipped gradient, AdamW step; new priorities from the errors
     the policy follows both critics, with a small penalty on its logits
 """
 
-from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,10 +25,9 @@ from torch import Tensor, nn
 
 from bnmodes.agents.actor_critic import ActorCritic
 from bnmodes.agents.agent import AgentKind
-from bnmodes.agents.settings import ActorCriticSettings, protocol_without_batchnorm
+from bnmodes.agents.mrq_settings import MRQSettings, mrq_protocol
 from bnmodes.agents.shared import Means, forward_as
 from bnmodes.agents.suites import MRQ_SUITES
-from bnmodes.bounds import Count, NotNegative, Positive, Whole
 from bnmodes.diagnostics import RoleForward, Transitions
 from bnmodes.diagnostics.role_forward import Inputs
 from bnmodes.envs.contract import EnvSpec, Step
@@ -40,90 +38,11 @@ from bnmodes.learning.reward_scale import mean_absolute_reward
 from bnmodes.learning.targets import TwoHot, cross_entropy, n_step_return
 from bnmodes.networks.layers import initialise
 from bnmodes.networks.mrq import Prediction, mrq_networks
-from bnmodes.networks.torsos import TorsoName
-from bnmodes.protocol import AgentCapabilities, Forward, Mode, Population, Protocol, Role
+from bnmodes.protocol import Role
 from bnmodes.replay.priorities import Priorities
 from bnmodes.replay.ring import Index
-from bnmodes.replay.sequences import Sequences, gather_sequences, shifted
+from bnmodes.replay.sequences import Sequences, gather_sequences, random_moves
 from bnmodes.streams import torch_stream
-
-
-@dataclass(frozen=True)
-class MRQSettings(ActorCriticSettings):
-    """Every setting of the agent. The defaults are the study's for Atari."""
-
-    protocol: Protocol = field(default_factory=lambda: mrq_protocol())
-    """Parameters, batch, statistics and updates of each forward."""
-    torso: TorsoName = "mrq"
-    """Hidden layers of the encoder, by name; `auto` chooses by the size of an observation."""
-    hidden_units: Count = 512
-    """Units of every other hidden layer, and of the embedding of state and action (number)."""
-    action_units: Count = 256
-    """Units of an action's embedding (number)."""
-    target_noise_clip: NotNegative = 0.15
-    """Clip range of `target_noise`."""
-    return_steps: Count = 3
-    """Rewards in a value target before it bootstraps (decisions)."""
-    unroll_steps: Count = 5
-    """Horizon of the encoder's loss (decisions)."""
-    target_period_updates: Count = 250
-    """Updates between hard copies to the targets, and encoder updates done then (number)."""
-    encoder_learning_rate: Positive = 1e-4
-    """AdamW's step size for encoder, embedding and model."""
-    value_learning_rate: Positive = 3e-4
-    """AdamW's step size for the critics."""
-    policy_learning_rate: Positive = 3e-4
-    """AdamW's step size for the policy."""
-    weight_decay: NotNegative = 1e-4
-    """AdamW's weight decay, for all of them."""
-    value_gradient_clip: Positive = 20.0
-    """Largest global norm of the critics' gradient."""
-    dynamics_weight: NotNegative = 1.0
-    """Of the next state's embedding in the encoder's loss."""
-    reward_weight: NotNegative = 0.1
-    """Of the reward in the encoder's loss."""
-    terminal_weight: NotNegative = 0.1
-    """Of the end of a game in the encoder's loss, once one was seen."""
-    logit_penalty: NotNegative = 1e-5
-    """Of the mean squared logit in the policy's loss."""
-    shift_pixels: Whole = 4
-    """Largest random shift of the pictures that are learnt from (pixels)."""
-
-    def memory_bytes(self, env: EnvSpec) -> int:
-        return super().memory_bytes(env) + 4 * self.replay_capacity
-
-    def for_timing(self) -> "MRQSettings":
-        """With one encoder update at each update, instead of all of them at once."""
-        timed: Any = super().for_timing()
-        return replace(timed, target_period_updates=1)
-
-    def notes(self) -> list[str]:
-        period = self.target_period_updates
-        return [
-            f"Every {period} updates the targets of encoder, critics and policy get the online "
-            f"parameters, and then the encoder {period} updates of its own.",
-            "The model forward runs the encoder at the first observation and the embedding "
-            f"{self.unroll_steps} times, each fed with its own prediction.",
-            "Values are in units of the replay's mean |reward|, measured at each copy.",
-        ]
-
-    def capabilities(self, evaluation_rows: int) -> AgentCapabilities:
-        offered = super().capabilities(evaluation_rows)
-        model: dict[Role, Mapping[Population, int]] = {
-            "model": {"replay-obs": self.batch_size},
-            "model_target": {"replay-next-obs": self.batch_size * self.unroll_steps},
-        }
-        return replace(offered, rows={**offered.rows, **model})
-
-
-def mrq_protocol() -> Protocol:
-    """All norms are LayerNorms: no forward uses batch or running statistics."""
-    none = Mode(statistics="none")
-    return replace(
-        protocol_without_batchnorm(),
-        model=Forward.of(none, "online", "replay-obs"),
-        model_target=Forward.of(none, "target", "replay-next-obs"),
-    )
 
 
 class MRQAgent(ActorCritic):
@@ -214,12 +133,12 @@ class MRQAgent(ActorCritic):
     def _sample(
         self, count: int, steps: int, rng: np.random.Generator
     ) -> tuple[Index, Index, Sequences]:
-        """Environment and transition of each drawn start, and its sub-trajectory with pictures
-        shifted; drawn by priority."""
+        """Environment and transition of each drawn start, and its sub-trajectory with each
+        observation shifted by itself; drawn by priority."""
         env_index, transition = self.priorities.sample(count, rng)
         sequences = gather_sequences(self.replay, env_index, transition, steps)
-        frames = shifted(sequences.frames, self.settings.shift_pixels, rng, self.execution)
-        return env_index, transition, replace(sequences, frames=frames)
+        moves = random_moves(sequences, self.settings.shift_pixels, rng, self.execution)
+        return env_index, transition, replace(sequences, moves=moves)
 
     def _learn_model(self) -> None:
         """One encoder update."""
@@ -353,4 +272,5 @@ MRQ = AgentKind(
     default_arm="ln",
     build=MRQAgent,
     suites=MRQ_SUITES,
+    revision=2,
 )

@@ -20,7 +20,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bnmodes.agents.agent import AgentKind
-from bnmodes.agents.settings import AgentSettings, ValueRange
+from bnmodes.agents.pqn_arms import ARMS, pqn_protocol
+from bnmodes.agents.settings import KAIMING, AgentSettings, ValueRange, fixed_choices
 from bnmodes.agents.shared import Means, linear_epsilon, of_action
 from bnmodes.agents.suites import PQN_SUITES
 from bnmodes.agents.value_agent import ValueAgent, value_network
@@ -31,26 +32,11 @@ from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.learning.optimizer import Optimizer
 from bnmodes.learning.targets import HLGauss, cross_entropy, q_lambda
-from bnmodes.networks.norms import NormKind, NormSettings
+from bnmodes.networks.norms import NormSettings
 from bnmodes.networks.torsos import TorsoName
-from bnmodes.protocol import BATCH, RUNNING, AgentCapabilities, Forward, Mode, Protocol
+from bnmodes.protocol import AgentCapabilities, Protocol
 from bnmodes.replay.rollout import Rollout
 from bnmodes.streams import numpy_stream
-
-NO_BATCHNORM = Mode(statistics="none")
-
-
-def pqn_protocol(
-    act: Mode = NO_BATCHNORM, bootstrap: Mode = NO_BATCHNORM, predict: Mode = NO_BATCHNORM
-) -> Protocol:
-    """There is no target network. Training and greedy test environments act in one batch, and a
-    separate evaluation uses the statistics of acting on its own batch."""
-    return Protocol(
-        predict=Forward.of(predict, "online", "rollout"),
-        bootstrap=Forward.of(bootstrap, "online", "rollout"),
-        act=Forward.of(act, "online", "acting+test"),
-        evaluate=Forward.of(act, "online", "evaluation"),
-    )
 
 
 @dataclass(frozen=True)
@@ -67,6 +53,8 @@ class PQNSettings(ValueRange, AgentSettings):
     """Hidden layers of the network, by name; `auto` chooses by the size of an observation."""
     head: Literal["scalar", "hl-gauss"] = "scalar"
     """Regress each action's value, or its Gaussian histogram (cross-entropy)."""
+    head_initialisation: Literal["lecun", "kaiming"] = "lecun"
+    """Kernel of the head: variance 1/inputs, as released (Flax's default), or 2/inputs."""
     num_envs: Count = 128
     """Environments that are learnt from (number)."""
     test_envs: Whole = 8
@@ -93,6 +81,8 @@ class PQNSettings(ValueRange, AgentSettings):
     """Part of the run over which ε falls linearly (fraction of all updates)."""
     clip_rewards: bool = True
     """Learn from the sign of each reward; reported returns stay raw."""
+    truncation_terminates: bool = False
+    """Give a truncated episode's last observation no value, as released, instead of its own."""
     bins: Bins = 51
     """Bins of the HL-Gauss head (number)."""
     v_min: float = -10.0
@@ -133,6 +123,19 @@ class PQNSettings(ValueRange, AgentSettings):
             has_batchnorm=self.norm.kind == "bn",
         )
 
+    def fixed(self) -> dict[str, str]:
+        heads = {"lecun": "LeCun normal (gain 1)", "kaiming": "the same"}
+        head = f"{KAIMING}, head {heads[self.head_initialisation]}"
+        steps = self.epochs * self.minibatches
+        found = fixed_choices("RAdam", head) | {
+            "transitions per update": f"{self.num_envs * self.rollout_steps:,}",
+            "minibatch size": f"{self.minibatch_size:,}",
+            "optimizer steps per update": f"{steps:,}",
+        }
+        if self.head == "hl-gauss":
+            found["HL-Gauss σ"] = f"{HLGauss.sigma_widths:g} bins"
+        return found
+
     def notes(self) -> list[str]:
         source = (
             "Next values come from a bootstrap forward over the batch of each step."
@@ -161,30 +164,6 @@ class PQNSettings(ValueRange, AgentSettings):
         super().validate(evaluation_rows)
 
 
-def _arm(
-    norm: NormKind, act: Mode = NO_BATCHNORM, bootstrap: Mode = NO_BATCHNORM
-) -> dict[str, Any]:
-    """The settings that make an arm. BatchNorm's predict always uses its batch, and as in the
-    authors' code the running variance is the biased one."""
-    predict = Mode(statistics="batch", update=0.01) if norm == "bn" else NO_BATCHNORM
-    return {
-        "norm": NormSettings(norm, bn_stored_variance="biased" if norm == "bn" else "unbiased"),
-        "protocol": pqn_protocol(act, bootstrap, predict),
-        "bootstrap_source": "recompute",
-        "head": "scalar",
-    }
-
-
-ARMS = {
-    "none": _arm("none"),
-    "ln": _arm("ln"),
-    "bn-running": _arm("bn", act=RUNNING, bootstrap=RUNNING),
-    "bn-bootstrap-only": _arm("bn", act=RUNNING, bootstrap=BATCH),
-    "bn-act-only": _arm("bn", act=BATCH, bootstrap=RUNNING),
-    "bn-batch": _arm("bn", act=BATCH, bootstrap=BATCH),
-}
-
-
 class PQNAgent(ValueAgent):
     settings: PQNSettings
 
@@ -205,7 +184,8 @@ class PQNAgent(ValueAgent):
         if settings.head == "hl-gauss":
             self.histogram = HLGauss(settings.bins, settings.v_min, settings.v_max)
             head = (env.num_actions, settings.bins)
-        network = value_network(settings.torso, settings.norm, env, head, seed, execution)
+        scheme = settings.head_initialisation
+        network = value_network(settings.torso, settings.norm, env, head, seed, execution, scheme)
         self.networks = {"online": network}
         self.optimizer = Optimizer("radam", network.parameters(), settings.learning_rate, execution)
         self.action_stream = numpy_stream(seed, "exploration")
@@ -235,6 +215,8 @@ class PQNAgent(ValueAgent):
 
     def observe(self, actions: np.ndarray, step: Step) -> None:
         reward = np.sign(step.reward) if self.settings.clip_rewards else step.reward
+        if self.settings.truncation_terminates:
+            step = replace(step, terminated=step.terminated | step.game_over)
         self.rollout.add(actions, reward, step)
         self.decisions += self.settings.num_envs
 
@@ -350,6 +332,6 @@ PQN = AgentKind(
     arms=ARMS,
     default_arm="bn-batch",
     build=PQNAgent,
-    revision=2,
     suites=PQN_SUITES,
+    revision=3,
 )

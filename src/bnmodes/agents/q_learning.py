@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bnmodes.agents.replay_agent import ReplayAgent
-from bnmodes.agents.settings import ReplaySettings
+from bnmodes.agents.settings import KAIMING, ReplaySettings, fixed_choices
 from bnmodes.agents.shared import linear_epsilon
 from bnmodes.agents.value_agent import ValueAgent, value_network
 from bnmodes.bounds import Count, Fraction, Positive
@@ -58,6 +58,9 @@ class QLearningSettings(ReplaySettings):
             has_target=True,
             has_batchnorm=self.norm.kind == "bn",
         )
+
+    def fixed(self) -> dict[str, str]:
+        return fixed_choices("Adam", KAIMING)
 
     def notes(self) -> list[str]:
         period = f"every {self.target_period_decisions:,} decisions"

@@ -28,7 +28,7 @@ class _Agents(UserDict[str, Any]):
         return self.data[name]
 
 
-AGENTS = _Agents("c51", "pqn", "td3", "xqc", "mrq")
+AGENTS = _Agents("c51", "pqn", "td3", "xqc", "crossq", "mrq")
 
 CHANGED = "-changed"
 """Ends the label of an arm whose defining settings were changed: it is no longer that arm."""

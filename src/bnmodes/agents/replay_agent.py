@@ -81,11 +81,16 @@ class ReplayAgent:
         """One update."""
         raise NotImplementedError
 
-    def linear_learning_rate(self, start: float, end_fraction: float) -> float:
-        """From `start` at the first update to `end_fraction` of it at the run's last one."""
+    def linear_learning_rate(
+        self, start: float, end_fraction: float, steps: int | None = None
+    ) -> float:
+        """From `start` at the first update to `end_fraction` of it at the run's last one.
+
+        An optimizer that steps less often, and whose rate falls with its own steps, gives them."""
+        steps = self.updates if steps is None else steps
         first = self.updates_by(self.settings.learning_starts_decisions)
         # Several environments may overshoot the last decision by a few updates.
-        done = min(1.0, self.updates / max(1, self.updates_by(self.total_decisions) - first))
+        done = min(1.0, steps / max(1, self.updates_by(self.total_decisions) - first))
         return start * (1 - done * (1 - end_fraction))
 
     def take_metrics(self) -> dict[str, float]:

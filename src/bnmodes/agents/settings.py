@@ -5,9 +5,36 @@ from dataclasses import dataclass, replace
 from bnmodes.bounds import Count, Fraction, NotNegative, Positive, Whole, check_bounds
 from bnmodes.envs.contract import EnvSpec
 from bnmodes.errors import UsageError
+from bnmodes.learning.optimizer import BETAS
 from bnmodes.networks.torsos import TorsoName
-from bnmodes.protocol import AgentCapabilities, Forward, Mode, Params, Population, Protocol
+from bnmodes.protocol import (
+    BATCH,
+    RUNNING,
+    AgentCapabilities,
+    Forward,
+    Mode,
+    Params,
+    Population,
+    Protocol,
+)
 from bnmodes.replay.ring import Replay
+
+
+def fixed_choices(
+    optimizer: str,
+    initialisation: str,
+    activation: str = "ReLU",
+    betas: tuple[float, float] = BETAS,
+) -> dict[str, str]:
+    """The rows of a table of hyperparameters that every agent has."""
+    return {
+        "optimizer": f"{optimizer}, β ({betas[0]:g}, {betas[1]:g})",
+        "initialisation": f"{initialisation}; biases 0",
+        "activation": activation,
+    }
+
+
+KAIMING = "Kaiming normal (gain √2)"
 
 
 @dataclass(frozen=True)
@@ -31,6 +58,9 @@ class AgentSettings:
 
     def for_timing(self) -> "AgentSettings":
         return self
+
+    def fixed(self) -> dict[str, str]:
+        return {}
 
     def notes(self) -> list[str]:
         return []
@@ -98,7 +128,7 @@ class ValueRange:
 
 @dataclass(frozen=True)
 class ActorCriticSettings(ReplaySettings):
-    """The settings that TD3, XQC and MR.Q share; the defaults are the study's for Atari."""
+    """The settings that TD3, XQC, CrossQ and MR.Q share; the defaults are the study's for Atari."""
 
     batch_size: Count = 256
     """Transitions in a minibatch (number)."""
@@ -166,4 +196,19 @@ def protocol_without_batchnorm() -> Protocol:
         act=none,
         improve=none,
         policy_params="target",
+    )
+
+
+def batchnorm_protocol(
+    joined: bool = True, bootstrap: Mode = BATCH, params: Params = "target", update: float = 0.01
+) -> Protocol:
+    """Joined: the critics see (s, a) and (s′, a′) as one batch; else as two. `params` are those of
+    the bootstrap, and `update` is the weight with which loss forwards update running statistics."""
+    predict = Mode(statistics="batch", update=update)
+    return actor_critic_protocol(
+        predict=Forward.of(predict, "online", "joined" if joined else "replay-obs"),
+        bootstrap=Forward.of(bootstrap, params, "joined" if joined else "replay-next-obs"),
+        act=RUNNING,
+        improve=predict,
+        policy_params="online",
     )

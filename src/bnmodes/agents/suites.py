@@ -78,12 +78,14 @@ PQN_SUITES = {
 }
 
 
-def _actor_critic(small: dict, minatar: dict) -> dict[str, SuiteDefaults]:
+def _actor_critic(
+    small: dict, minatar: dict, evaluation_epsilon: float = 0.0
+) -> dict[str, SuiteDefaults]:
     """`small` suits two processor cores; `minatar` is what the games of that size add."""
     plan: dict[str, Any] = {
         "total_decisions": 40_000,
         "evaluate_every_decisions": 4_000,
-        "evaluation_epsilon": 0.0,
+        "evaluation_epsilon": evaluation_epsilon,
     }
     on_minatar = SuiteDefaults(small | minatar, **plan)
     return {
@@ -91,7 +93,7 @@ def _actor_critic(small: dict, minatar: dict) -> dict[str, SuiteDefaults]:
             total_decisions=1_250_000,
             record_every_decisions=10_000,
             evaluate_every_decisions=50_000,
-            evaluation_epsilon=0.0,
+            evaluation_epsilon=evaluation_epsilon,
             all_cores=True,
         ),
         MINATAR: on_minatar,
@@ -108,7 +110,14 @@ XQC_SUITES = _actor_critic(
     | {"hidden_layers": 2, "critic_units": 128, "actor_units": 128, "updates_per_decision": 1.0},
     {"torso": "minatar"},
 )
+# Runs of this length would end before the release's 100,000 updates of warm-up.
+CROSSQ_SUITES = _actor_critic(
+    _SMALL | {"critic_units": 256, "actor_units": 128, "renorm_warmup_updates": 5_000},
+    {"torso": "minatar"},
+)
 # Ten pixels leave none to shift, and MinAtar's planes are binary.
 MRQ_SUITES = _actor_critic(
-    _SMALL | {"hidden_units": 128, "action_units": 32, "shift_pixels": 0}, {"torso": "minatar"}
+    _SMALL | {"hidden_units": 128, "action_units": 32, "shift_pixels": 0},
+    {"torso": "minatar"},
+    evaluation_epsilon=0.001,
 )

@@ -19,7 +19,12 @@ from torch import Tensor
 
 from bnmodes.agents.actor_critic import ActorCritic, move_towards
 from bnmodes.agents.agent import AgentKind
-from bnmodes.agents.settings import ActorCriticSettings, protocol_without_batchnorm
+from bnmodes.agents.settings import (
+    KAIMING,
+    ActorCriticSettings,
+    fixed_choices,
+    protocol_without_batchnorm,
+)
 from bnmodes.agents.suites import TD3_SUITES
 from bnmodes.bounds import Count, Fraction, Positive
 from bnmodes.envs.contract import EnvSpec
@@ -51,6 +56,9 @@ class TD3Settings(ActorCriticSettings):
     """Critic updates for each update of policy and targets (number)."""
     reward_scale_period_updates: Count = 250
     """Updates between two measurements of the mean |reward| that rewards are divided by."""
+
+    def fixed(self) -> dict[str, str]:
+        return fixed_choices("Adam", KAIMING)
 
     def notes(self) -> list[str]:
         return [

@@ -25,6 +25,7 @@ from bnmodes.diagnostics.role_forward import Inputs
 from bnmodes.envs.contract import EnvSpec, Observations
 from bnmodes.execution import Execution
 from bnmodes.learning.optimizer import Optimizer
+from bnmodes.networks.layers import Scheme
 from bnmodes.networks.norms import NormSettings
 from bnmodes.networks.value import QNetwork
 from bnmodes.protocol import Role
@@ -40,6 +41,7 @@ def value_network(
     head_shape: tuple[int, ...],
     seed: int,
     execution: Execution,
+    head_scheme: Scheme = "kaiming",
 ) -> QNetwork:
     """A new network with this torso and norm, on the device."""
     return QNetwork(
@@ -49,6 +51,7 @@ def value_network(
         norm,
         env.pixel_scale,
         torch_stream(seed, "network"),
+        head_scheme,
     ).to(execution.device)
 
 

@@ -7,12 +7,14 @@ Reinforcement Learning for Greater Sample Efficiency and Simplicity", ICLR 2024,
 One update:
     draw a minibatch; next action: the policy's one-hot action at s′ with clipped noise
     one-hot actions of the replay and the policy's are different populations, so a critic sees
-        (s, a) and (s′, a′) as one joined batch; without a target network the critic is CrossQ's
+        (s, a) and (s′, a′) as one joined batch
     learning target: the target critic with the lower mean, projected onto the atoms
     both critics: cross-entropy, AdamW step, kernels back to unit norm; the target moves by 0.005
-    every third time: the policy follows the smaller critic
+    every third time: the policy follows the smaller critic; its running statistics are updated at
+        each, as in the release (`policy_between`)
 """
 
+import math
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -23,7 +25,13 @@ from torch import Tensor
 
 from bnmodes.agents.actor_critic import ActorCritic, move_towards
 from bnmodes.agents.agent import AgentKind
-from bnmodes.agents.settings import ActorCriticSettings, ValueRange, actor_critic_protocol
+from bnmodes.agents.settings import (
+    ActorCriticSettings,
+    ValueRange,
+    batchnorm_protocol,
+    fixed_choices,
+)
+from bnmodes.agents.shared import forward_as
 from bnmodes.agents.suites import XQC_SUITES
 from bnmodes.bounds import Bins, Count, Fraction, Positive, Whole
 from bnmodes.envs.contract import EnvSpec, Step
@@ -38,8 +46,7 @@ from bnmodes.networks.actor_critic import Critic, DenseNetwork, TwinHeads
 from bnmodes.networks.layers import initialise
 from bnmodes.networks.torsos import Torso
 from bnmodes.norm.layers import BatchNorm
-from bnmodes.norm.renorm import BatchRenorm
-from bnmodes.protocol import BATCH, RUNNING, Forward, Mode, Params, Protocol
+from bnmodes.protocol import RUNNING, Params, Protocol
 from bnmodes.replay.ring import Batch
 from bnmodes.streams import torch_stream
 
@@ -48,14 +55,10 @@ from bnmodes.streams import torch_stream
 class XQCSettings(ValueRange, ActorCriticSettings):
     """Every setting of the agent. The defaults are the study's for Atari."""
 
-    protocol: Protocol = field(default_factory=lambda: xqc_protocol())
+    protocol: Protocol = field(default_factory=lambda: batchnorm_protocol())
     """Parameters, batch, statistics and updates of each forward."""
-    norm: Literal["bn", "brn"] = "bn"
-    """BatchNorm, or BatchRenorm, which keeps batch statistics near the running ones."""
     bn_epsilon: Positive = 1e-3
     """Added to the variance."""
-    renorm_warmup_updates: Whole = 100_000
-    """Updates in which batch renormalisation is still BatchNorm."""
     projection: ProjectionSettings = ProjectionSettings(granularity="neuron", head=True)
     """The fixed-norm projection of kernels after every optimizer step."""
     hidden_layers: Count = 4
@@ -76,6 +79,8 @@ class XQCSettings(ValueRange, ActorCriticSettings):
     """Share of the online parameters in the target's, at each update."""
     policy_delay: Count = 3
     """Critic updates for each update of the policy (number)."""
+    policy_between: Literal["masked", "skipped"] = "masked"
+    """Between policy updates: `masked` updates running statistics, as released; or `skipped`."""
     atoms: Bins = 101
     """Atoms of the value distribution (number)."""
     v_min: float = -5.0
@@ -86,6 +91,9 @@ class XQCSettings(ValueRange, ActorCriticSettings):
     @property
     def has_batchnorm(self) -> bool:
         return True
+
+    def fixed(self) -> dict[str, str]:
+        return fixed_choices("AdamW, weight decay 0", "orthogonal (gain √2)")
 
     def notes(self) -> list[str]:
         moments = "parameters and running statistics" if self.moments_follow else "parameters"
@@ -100,12 +108,18 @@ class XQCSettings(ValueRange, ActorCriticSettings):
             "A joined batch is [s; s′] × [a; a′]; predict keeps the first half and bootstrap the "
             "second. Act and evaluate run the critic's encoder and the policy.",
             "Rewards are divided by the running deviation of the discounted return.",
+            f"The policy's parameters change at every {self.policy_delay} updates of the critics, "
+            + (
+                "its running statistics (improve) at each."
+                if self.policy_between == "masked"
+                else "and so do its running statistics (improve)."
+            ),
         ]
 
     @property
     def moments_follow(self) -> bool:
         """The target's running statistics are averaged too where they are read."""
-        return self.protocol.bootstrap.statistics == "running" or self.norm == "brn"
+        return self.protocol.bootstrap.statistics == "running"
 
     def validate(self, evaluation_rows: int) -> None:
         super().validate(evaluation_rows)
@@ -116,27 +130,11 @@ class XQCSettings(ValueRange, ActorCriticSettings):
                 )
 
 
-def xqc_protocol(
-    joined: bool = True, bootstrap: Mode = BATCH, params: Params = "target", update: float = 0.01
-) -> Protocol:
-    """Joined: the critics see (s, a) and (s′, a′) as one batch; else as two. `params` are those of
-    the bootstrap, and `update` is the weight with which loss forwards update running statistics."""
-    predict = Mode(statistics="batch", update=update)
-    return actor_critic_protocol(
-        predict=Forward.of(predict, "online", "joined" if joined else "replay-obs"),
-        bootstrap=Forward.of(bootstrap, params, "joined" if joined else "replay-next-obs"),
-        act=RUNNING,
-        improve=predict,
-        policy_params="online",
-    )
-
-
-ARMS = {
-    "bn-joined": {"norm": "bn", "protocol": xqc_protocol()},
-    "bn-separate": {"norm": "bn", "protocol": xqc_protocol(joined=False)},
-    "bn-running": {"norm": "bn", "protocol": xqc_protocol(joined=False, bootstrap=RUNNING)},
-    "crossq": {"norm": "bn", "protocol": xqc_protocol(params="online")},
-    "crossq-renorm": {"norm": "brn", "protocol": xqc_protocol(params="online")},
+ARMS: dict[str, dict[str, Any]] = {
+    "bn-joined": {"protocol": batchnorm_protocol()},
+    "bn-separate": {"protocol": batchnorm_protocol(joined=False)},
+    "bn-running": {"protocol": batchnorm_protocol(joined=False, bootstrap=RUNNING)},
+    "xqc-no-target": {"protocol": batchnorm_protocol(params="online")},
 }
 for arm in ARMS.values():
     arm["projection"] = ProjectionSettings(granularity="neuron", head=True)
@@ -154,10 +152,7 @@ class XQCAgent(ActorCritic):
         execution: Execution = PLAIN,
     ):
         def norm(shape: tuple[int, ...]) -> BatchNorm:
-            shared: dict[str, Any] = {"epsilon": settings.bn_epsilon, "stored_variance": "biased"}
-            if settings.norm == "bn":
-                return BatchNorm(shape[0], **shared)
-            return BatchRenorm(shape[0], warmup_updates=settings.renorm_warmup_updates, **shared)
+            return BatchNorm(shape[0], epsilon=settings.bn_epsilon, stored_variance="biased")
 
         def dense(prefix: str, inputs: dict[str, int], units: int, outputs: int) -> DenseNetwork:
             return DenseNetwork(
@@ -204,6 +199,7 @@ class XQCAgent(ActorCritic):
             execution.device
         )
         self.returns = ReturnScale(settings.gamma, settings.num_envs)
+        self.policy_statistics = execution.compiled(self._policy_statistics)
 
     def observe(self, actions, step: Step) -> None:
         super().observe(actions, step)
@@ -213,10 +209,16 @@ class XQCAgent(ActorCritic):
         scale = self.execution.number(self.returns.deviation)
         noise, rate = self._bootstrap_noise(), self.optimizers["critic"].at(self.learning_rate)
         self.means.add(self.critic_update(batch, scale, noise, rate))
-        self.updates += 1
-        if self.updates % self.settings.policy_delay == 0:
-            rate = self.optimizers["actor"].at(self.learning_rate)
+        if self._policy_is_due():
+            rate = self.optimizers["actor"].at(self.policy_learning_rate)
             self.policy_update(batch.obs, self._gumbel(self.settings.batch_size), rate)
+        elif self.settings.policy_between == "masked":
+            self.policy_statistics(batch.obs)
+        self.updates += 1
+
+    def _policy_is_due(self) -> bool:
+        """The release's mask lets the first of each `policy_delay` updates pass."""
+        return self.updates % self.settings.policy_delay == 0
 
     def _critic_update(
         self,
@@ -234,6 +236,12 @@ class XQCAgent(ActorCritic):
 
     def _policy_update(self, obs: Tensor, gumbel: Tensor, learning_rate: float | Tensor) -> None:
         self._descend("actor", self._policy_loss(obs, gumbel), learning_rate)
+
+    @torch.no_grad()
+    def _policy_statistics(self, obs: Tensor) -> None:
+        """What a policy update without its optimizer step leaves: updated running statistics."""
+        features = self._features_for_policy(obs)
+        forward_as("improve", self.settings.protocol, self.actors, features)
 
     def _critic_loss(
         self, batch: Batch, reward_scale: Tensor, noise: tuple[Tensor, Tensor]
@@ -283,8 +291,22 @@ class XQCAgent(ActorCritic):
             settings.learning_rate, settings.learning_rate_end_fraction
         )
 
+    @property
+    def policy_learning_rate(self) -> float:
+        settings = self.settings
+        if settings.policy_between == "skipped":
+            return self.learning_rate
+        steps = math.ceil(self.updates / settings.policy_delay)
+        return self.linear_learning_rate(
+            settings.learning_rate, settings.learning_rate_end_fraction, steps
+        )
+
     def take_metrics(self) -> dict[str, float]:
-        now = {"learning_rate": self.learning_rate, "reward_scale": self.returns.deviation}
+        now = {
+            "learning_rate": self.learning_rate,
+            "policy_learning_rate": self.policy_learning_rate,
+            "reward_scale": self.returns.deviation,
+        }
         return super().take_metrics() | now
 
     def state(self) -> dict[str, Any]:
@@ -297,10 +319,11 @@ class XQCAgent(ActorCritic):
 
 XQC = AgentKind(
     name="xqc",
-    summary="XQC (or CrossQ) with a Gumbel-Softmax policy",
+    summary="XQC with a Gumbel-Softmax policy",
     settings=XQCSettings,
     arms=ARMS,
     default_arm="bn-joined",
     build=XQCAgent,
     suites=XQC_SUITES,
+    revision=2,
 )

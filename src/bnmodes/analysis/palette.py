@@ -24,8 +24,9 @@ COLOURS = {
     "bn-batch-hl-gauss": "#8E4FB0",
     "bn-joined": "#0072B2",
     "bn-separate": "#E69F00",
-    "crossq": "#56B4E9",
-    "crossq-renorm": "#CC79A7",
+    "xqc-no-target": "#56B4E9",
+    "batchnorm": "#CC79A7",
+    "batchrenorm": "#7B3FA0",
 }
 HISTOGRAM = "-hl-gauss"
 """Behind the base of an arm whose head is a histogram."""
@@ -43,8 +44,9 @@ _MARKERS = {
     "bn-batch-hl-gauss": "^",
     "bn-joined": "o",
     "bn-separate": "D",
-    "crossq": "P",
-    "crossq-renorm": "X",
+    "xqc-no-target": "P",
+    "batchnorm": "<",
+    "batchrenorm": "X",
 }
 _FREE_MARKERS = ("h", "p", "d", "8", "P", "X", "*", "H")
 _DASHES = ("-", (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)))

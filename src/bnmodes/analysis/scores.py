@@ -60,7 +60,7 @@ def collect(results: StudyResults, arm: str, *, allow_missing: bool = False) -> 
     finite = pl.col("value").is_finite()
     rows = rows.with_columns(value=pl.when(finite).then(pl.col("value")).otherwise(-np.inf))
     values = placed(rows, games, study.seeds, decisions)
-    if study.metric == "test":
+    if study.scores_test_envs:
         values = _held(values)
     for run, last_finite_decision in results.diverged.items():
         if run.arm == arm:

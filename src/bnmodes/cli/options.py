@@ -47,6 +47,10 @@ class RunDetails(Generic[AnySettings]):
     """Separate evaluation: its own environments, one full game in each."""
     diagnostics: DiagnosticsSettings
     """What is measured inside the networks while they learn; it changes nothing in training."""
+    fire_on_life_loss: bool
+    """Atari: press FIRE at the first decision after a life loss, whatever the agent chose."""
+    noops_on_life_loss: bool
+    """Atari: before that FIRE, wait up to 29 frames (in whole decisions), as EnvPool does."""
     settings: Annotated[AnySettings, tyro.conf.arg(name="")]
     """The agent."""
 
@@ -71,6 +75,8 @@ class RunOptions:
             evaluation=details.evaluation,
             diagnostics=details.diagnostics,
             settings=details.settings,
+            fire_on_life_loss=details.fire_on_life_loss,
+            noops_on_life_loss=details.noops_on_life_loss,
             agent_revision=find_agent(self.agent).revision,
         )
         spec.validate()
@@ -105,6 +111,8 @@ def read_game_and_arm(agent: str, args: list[str]) -> tuple[RunOptions, list[str
         record_every_decisions=default.record_every_decisions,
         evaluation=default.evaluation,
         diagnostics=default.diagnostics,
+        fire_on_life_loss=default.fire_on_life_loss,
+        noops_on_life_loss=default.noops_on_life_loss,
         settings=default.settings,
     )
     return RunOptions(agent=agent, choice=choice, details=details), rest

@@ -211,6 +211,7 @@ def study_report(args: list[str]) -> None:
     from bnmodes.studies.results import gather
 
     part = "" if study == find_study(options.name) else "-part"
+    part += "-released" if options.released_metrics else ""
     page = options.to or options.out / f"{study.name}{part}.html"
     if page.suffix != ".html":
         raise UsageError(f"--to is {page}, but the report is a page: let its name end in .html.")

@@ -78,8 +78,8 @@ def study_show(args: list[str]) -> None:
     console.print(f"seeds  {', '.join(map(str, study.seeds))}")
     console.print(f"scored {_scored(study)}; in percent of {study.reference}")
     console.print(f"rows   of training metrics every {study.record_every_decisions:,} decisions")
-    for warning in study.warnings():
-        console.print(f"note   {warning}")
+    for note in (*filter(None, [study.note]), *study.warnings()):
+        console.print(wrapped(f"note   {note}"))
     decisions = len(study.runs) * study.total_decisions
     console.print(
         f"size   {len(study.runs):,} runs of {study.total_decisions:,} decisions, "
@@ -106,7 +106,7 @@ def study_show(args: list[str]) -> None:
 
 def _scored(study: Study) -> str:
     evaluation = study.evaluated
-    if study.metric == "test":
+    if study.scores_test_envs:
         return (
             f"finished games of greedy test environments, in {evaluation.test_bins} parts of a run"
         )

@@ -83,6 +83,9 @@ def _hook_layers(stack: LayerStack, layers: list[LayerRecord]) -> list[Removable
     before: dict[str, Tensor] = {}
     handles = []
     for name, norm, activation in zip(stack.names, stack.norms, stack.activations, strict=True):
+        if stack.norm_last:
+            handles.append(norm.register_forward_hook(partial(_keep_units, layers, name)))
+            continue
         handles.append(norm.register_forward_hook(partial(_keep_input, before, name)))
         keep = partial(_keep_layer, layers, before, name, norm)
         handles.append(activation.register_forward_hook(keep))
@@ -110,6 +113,11 @@ def _keep_layer(
     layers: list[LayerRecord], before: dict[str, Tensor], name: str, norm, _module, _inputs, units
 ) -> None:
     layers.append(LayerRecord(name, norm, before.pop(name), units))
+
+
+def _keep_units(layers: list[LayerRecord], name: str, norm, inputs, _output) -> None:
+    """A norm behind the activation reads the units themselves."""
+    layers.append(LayerRecord(name, norm, inputs[0], inputs[0]))
 
 
 def _keep_parts(

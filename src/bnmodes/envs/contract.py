@@ -6,7 +6,7 @@ is built from the `EnvSpec` alone, and sees one `Step` for each decision.
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int64, UInt8
@@ -73,6 +73,20 @@ class Step:
     """`next_obs` has no value: the game was lost or won, or a life was lost."""
     game_over: Bool[np.ndarray, " envs"]
     """`obs` begins a new game. A life loss alone does not."""
+    pressed: Int64[np.ndarray, " envs"] | None = None
+    """The actions that were really taken, where an environment has replaced some."""
+
+
+class NewLife(NamedTuple):
+    """What is pressed on Atari after a life loss, in the place of the agent's actions."""
+
+    fire: bool = False
+    """FIRE, for one decision."""
+    noops: bool = False
+    """Before it, no-ops for up to 29 frames, in whole decisions."""
+
+
+NO_PRESS = NewLife()
 
 
 @runtime_checkable

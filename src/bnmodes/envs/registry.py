@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from bnmodes import plugins
-from bnmodes.envs.contract import EnvSpec, VectorEnv
+from bnmodes.envs.contract import NO_PRESS, EnvSpec, NewLife, VectorEnv
 from bnmodes.errors import UsageError
 
 
@@ -25,6 +25,8 @@ class Making(NamedTuple):
     """Processor threads to step them with; what happens in them does not depend on it."""
     render: bool = False
     """Whether `picture` is going to be asked for."""
+    new_life: NewLife = NO_PRESS
+    """What is pressed after a life loss, on Atari."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,9 @@ SUITES = {
         list_games=lambda: _minatar().GAMES,
     ),
     "atari": Suite(
-        make=lambda game, of: _atari().AtariVector(game, of.num_envs, of.seed, of.threads),
+        make=lambda game, of: _atari().AtariVector(
+            game, of.num_envs, of.seed, of.threads, of.new_life
+        ),
         list_games=lambda: _atari().ROM_IDS,
         list_variants=lambda: [game + _atari().STICKY for game in _atari().ROM_IDS],
     ),
@@ -91,13 +95,19 @@ class Listing(NamedTuple):
 
 
 def make_env(
-    name: str, num_envs: int, seed: int, *, threads: int = 1, render: bool = False
+    name: str,
+    num_envs: int,
+    seed: int,
+    *,
+    threads: int = 1,
+    render: bool = False,
+    new_life: NewLife = NO_PRESS,
 ) -> VectorEnv:
     """Upper and lower case are the same in `name`; `spec.name` has the usual spelling."""
     if num_envs < 1:
         raise UsageError(f"{num_envs} environments cannot be made: ask for at least 1.")
     suite, game = _look_up(name)
-    return SUITES[suite].make(game, Making(num_envs, seed, threads, render))
+    return SUITES[suite].make(game, Making(num_envs, seed, threads, render, new_life))
 
 
 def env_spec(name: str) -> EnvSpec:
@@ -114,6 +124,12 @@ def _spec_of(suite: str, game: str) -> EnvSpec:
 def env_suite(name: str) -> str:
     """Its suite: probe, minatar, atari, gymnasium, or file for FILE.py:NAME."""
     return _look_up(name)[0]
+
+
+def tells_life_losses(name: str) -> bool:
+    """Whether a life loss ends the learning episode: on Atari without sticky actions."""
+    suite, game = _look_up(name)
+    return suite == "atari" and not game.endswith(_atari().STICKY)
 
 
 def canonical_name(name: str) -> str:

@@ -12,6 +12,7 @@ after `reseed_after` decisions where seeding is slow, at every end where it is n
 """
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,7 @@ class ResumableVector:
         if not seeded.any():
             return step
         obs = self._begin_anew(seeded)
-        return Step(obs, step.next_obs, step.reward, step.terminated, step.game_over)
+        return replace(step, obs=obs)
 
     def _begin_anew(self, chosen: Bool[np.ndarray, " envs"]) -> Observations:
         seeds = self._stream.integers(SEED_LIMIT, size=int(chosen.sum()))

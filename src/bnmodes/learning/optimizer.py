@@ -16,6 +16,8 @@ from torch.optim.radam import radam
 from bnmodes.execution import PLAIN, Execution
 
 Rule = Literal["adam", "adamw", "radam"]
+BETAS = (0.9, 0.999)
+"""Adam's weights of the old means of gradients and of their squares, where nothing else is said."""
 
 
 class Optimizer:
@@ -30,11 +32,12 @@ class Optimizer:
         *,
         epsilon: float = 1e-8,
         weight_decay: float = 0.0,
+        betas: tuple[float, float] = BETAS,
     ):
         self.rule: Rule = rule
         self.parameters = list(parameters)
         self.learning_rate = learning_rate
-        self.epsilon, self.weight_decay, self.betas = epsilon, weight_decay, (0.9, 0.999)
+        self.epsilon, self.weight_decay, self.betas = epsilon, weight_decay, betas
         self.execution = execution
         self.gradient_means = [torch.zeros_like(p) for p in self.parameters]
         self.gradient_squares = [torch.zeros_like(p) for p in self.parameters]

@@ -40,6 +40,7 @@ class DenseNetwork(LayerStack):
         activation: Callable[[], nn.Module] = nn.ReLU,
         input_norm: bool = False,
         bias: bool = True,
+        norm_last: bool = False,
         prefix: str = "",
     ):
         shape = (sum(inputs.values()),)
@@ -50,6 +51,7 @@ class DenseNetwork(LayerStack):
             norm=norm,
             activation=activation,
             bias=bias,
+            norm_last=norm_last,
             prefix=prefix,
         )
         if input_norm:

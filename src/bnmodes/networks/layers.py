@@ -1,4 +1,7 @@
-"""Hidden layers, each linear → norm → activation: what every network here is built from."""
+"""Hidden layers, each linear → norm → activation: what every network here is built from.
+
+CrossQ's are linear → activation → norm.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -51,7 +54,7 @@ class Dense:
 
 
 class LayerStack(ModedModule):
-    """Hidden layers in a row, each linear → norm → activation.
+    """Hidden layers in a row, each linear → norm → activation, or with the norm last.
 
     Each layer has a name, under which diagnostics report it; they read the layers through forward
     hooks (`diagnostics.recording`). A subclass may add a norm on the input and a head.
@@ -69,11 +72,12 @@ class LayerStack(ModedModule):
         norm: NormFactory = no_norm,
         activation: Callable[[], nn.Module] = nn.ReLU,
         bias: bool = True,
+        norm_last: bool = False,
         prefix: str = "",
     ):
         """`shape` is that of one input, `prefix` begins the name of every layer."""
         super().__init__()
-        self.prefix = prefix
+        self.prefix, self.norm_last = prefix, norm_last
         self.names = [prefix + name for name in names]
         self.register_module("input_norm", None)
         self.input_parts: dict[str, slice] = {}
@@ -98,19 +102,23 @@ class LayerStack(ModedModule):
         ):
             if isinstance(linear, nn.Linear) and x.ndim == 4:
                 x = x.permute(0, 2, 3, 1).flatten(1)  # no copy: that is the order in memory
-            x = activation(norm(linear(x), mode))
+            x = linear(x)
+            x = norm(activation(x), mode) if self.norm_last else activation(norm(x, mode))
         return x
 
 
-def initialise(
-    network: nn.Module, scheme: Literal["kaiming", "orthogonal", "xavier"], rng: torch.Generator
-) -> None:
-    """Draw all kernels by a scheme with the gain of a ReLU, √2; biases are 0."""
+Scheme = Literal["kaiming", "lecun", "orthogonal", "xavier"]
+
+
+def initialise(network: nn.Module, scheme: Scheme, rng: torch.Generator) -> None:
+    """Draw all kernels by a scheme with the gain of a ReLU, √2 (`lecun`: 1); biases are 0."""
     for layer in network.modules():
         if not isinstance(layer, nn.Linear | nn.Conv2d):
             continue
         if scheme == "kaiming":
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu", generator=rng)
+        elif scheme == "lecun":
+            _lecun_normal(layer.weight, rng)
         elif scheme == "orthogonal":
             kernel = torch.empty(layer.weight.shape)  # a channels-last one is refused
             nn.init.orthogonal_(kernel, gain=math.sqrt(2), generator=rng)
@@ -119,3 +127,13 @@ def initialise(
             nn.init.xavier_uniform_(layer.weight, gain=math.sqrt(2), generator=rng)
         if layer.bias is not None:
             nn.init.zeros_(layer.bias)
+
+
+_DEVIATION_OF_TRUNCATED = 0.87962566103423978
+"""Of a standard normal distribution cut off at ±2."""
+
+
+def _lecun_normal(kernel: Tensor, rng: torch.Generator) -> None:
+    """Flax's default: variance 1/fan-in, from a normal distribution cut off at two deviations."""
+    deviation = math.sqrt(1 / kernel[0].numel()) / _DEVIATION_OF_TRUNCATED
+    nn.init.trunc_normal_(kernel, 0.0, deviation, -2 * deviation, 2 * deviation, generator=rng)

@@ -104,10 +104,19 @@ class Torso(LayerStack):
         norm: NormFactory = no_norm,
         activation: Callable[[], nn.Module] = nn.ReLU,
         bias: bool = True,
+        norm_last: bool = False,
     ):
         layers = TORSOS[resolve_torso(torso, obs_shape)]
         names = _layer_names(layers)
-        super().__init__(obs_shape, layers, names, norm=norm, activation=activation, bias=bias)
+        super().__init__(
+            obs_shape,
+            layers,
+            names,
+            norm=norm,
+            activation=activation,
+            bias=bias,
+            norm_last=norm_last,
+        )
         self.pixel_scale, self.pixel_offset = pixel_scale, pixel_offset
 
     def hidden(self, x: ObservationBatch, mode: Mode) -> Float[Tensor, "B units"]:

@@ -30,6 +30,8 @@ class Sequences:
     terminated: Bool[Tensor, "batch steps"]
     exists: Bool[Tensor, "batch steps"]
     """Whether play reached this step; the first step always exists."""
+    moves: Int64[Tensor, "batch observations 2"] | None = None
+    """By how many pixels each of the steps + 1 observations is shown shifted, down and right."""
 
     @property
     def steps(self) -> int:
@@ -37,14 +39,16 @@ class Sequences:
 
     def observation(self, step: int) -> ObservationBatch:
         """Before step `step`; `observation(steps)` is the next observation of the last step."""
-        return self.frames[:, step : step + self.stack].flatten(1, 2)
+        obs = self.frames[:, step : step + self.stack].flatten(1, 2)
+        return obs if self.moves is None else _moved(obs, self.moves[:, step])
 
     def last_next_obs(self) -> ObservationBatch:
         """The next observation of the last step that exists."""
         length = self.exists.sum(1)
         window = length[:, None] + torch.arange(self.stack, device=length.device)
         rows = torch.arange(len(length), device=length.device)
-        return self.frames[rows[:, None], window].flatten(1, 2)
+        obs = self.frames[rows[:, None], window].flatten(1, 2)
+        return obs if self.moves is None else _moved(obs, self.moves[rows, length])
 
 
 def gather_sequences(replay: Replay, env_index: Index, transition: Index, steps: int) -> Sequences:
@@ -66,20 +70,28 @@ def gather_sequences(replay: Replay, env_index: Index, transition: Index, steps:
     )
 
 
-def shifted(
-    frames: FrameBatch,
+def random_moves(
+    sequences: Sequences,
     pad_pixels: int,
     rng: np.random.Generator,
     execution: Execution = PLAIN,
-) -> FrameBatch:
-    """Each row's pictures moved together by up to `pad_pixels` each way; edges are repeated.
-    Vectors have no pixels: they stay as they are."""
-    if pad_pixels == 0 or frames.ndim == 3:
-        return frames
-    height, width = frames.shape[-2:]
-    moves = rng.integers(-pad_pixels, pad_pixels + 1, size=(len(frames), 2, 1))
-    rows = (np.arange(height) + moves[:, 0]).clip(0, height - 1)
-    columns = (np.arange(width) + moves[:, 1]).clip(0, width - 1)
-    pixels = execution.to_device(torch.from_numpy(rows[:, :, None] * width + columns[:, None]))
-    flat = frames.flatten(1, 2).flatten(2)  # [batch, time · c, pixels]
-    return flat.gather(2, pixels.flatten(1)[:, None].expand_as(flat)).view_as(frames)
+) -> Int64[Tensor, "batch observations 2"] | None:
+    """For each observation by itself, up to `pad_pixels` down and right, or up and left. None where
+    nothing moves: vectors have no pixels."""
+    if pad_pixels == 0 or sequences.frames.ndim == 3:
+        return None
+    shape = (len(sequences.action), sequences.steps + 1, 2)
+    moves = rng.integers(-pad_pixels, pad_pixels + 1, size=shape)
+    return execution.to_device(torch.from_numpy(moves))
+
+
+def _moved(
+    obs: ObservationBatch, moves: Int64[Tensor, "batch 2"]
+) -> ObservationBatch:  # [batch, channels, height, width]
+    """Each row's pictures moved together by its own rows and columns; edges are repeated."""
+    height, width = obs.shape[-2:]
+    rows = (torch.arange(height, device=obs.device) + moves[:, :1]).clamp(0, height - 1)
+    columns = (torch.arange(width, device=obs.device) + moves[:, 1:]).clamp(0, width - 1)
+    pixels = (rows[:, :, None] * width + columns[:, None]).flatten(1)  # [batch, pixels]
+    flat = obs.flatten(2)
+    return flat.gather(2, pixels[:, None].expand_as(flat)).view_as(obs)

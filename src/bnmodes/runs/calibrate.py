@@ -117,7 +117,8 @@ def _rollout_envs(spec: RunSpec) -> int:
 
 
 def _games(spec: RunSpec, envs: int, seed: int, name: str, group: int = 0) -> VectorEnv:
-    return make_env(spec.env, envs, int(numpy_stream(seed, name, group).integers(2**31 - 1000)))
+    env_seed = int(numpy_stream(seed, name, group).integers(2**31 - 1000))
+    return make_env(spec.env, envs, env_seed, new_life=spec.new_life)
 
 
 @contextmanager

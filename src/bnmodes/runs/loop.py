@@ -28,6 +28,8 @@ from bnmodes.runs.spec import RunSpec
 from bnmodes.runs.stopping import Stopped, StopRequest
 from bnmodes.streams import numpy_stream
 
+_LAST_TESTS = ("last_tests", "last_tests_sum", "last_tests_counted")
+
 
 def build_agent(spec: RunSpec, env: VectorEnv, execution: Execution = PLAIN) -> Agent:
     build = find_agent(spec.agent).build
@@ -37,7 +39,17 @@ def build_agent(spec: RunSpec, env: VectorEnv, execution: Execution = PLAIN) -> 
 def make_evaluation_env(spec: RunSpec, decision: int) -> VectorEnv:
     """New environments, seeded by the evaluation's decision: there is nothing to resume."""
     seed = int(numpy_stream(spec.seed, "evaluation games", decision).integers(2**31 - 1000))
-    return make_env(spec.env, spec.evaluation.episodes, seed, threads=torch.get_num_threads())
+    return _make_env(spec, spec.evaluation.episodes, seed)
+
+
+def _make_env(spec: RunSpec, num_envs: int, seed: int) -> VectorEnv:
+    return make_env(
+        spec.env,
+        num_envs,
+        seed,
+        threads=torch.get_num_threads(),
+        new_life=spec.new_life,
+    )
 
 
 @dataclass
@@ -62,6 +74,9 @@ class Loop:
         self.returns = np.zeros(self.spec.settings.env_rows)
         self.finished_returns: list[float] = []
         self.finished_tests: list[float] = []
+        self.last_tests = np.zeros(self.spec.settings.env_rows - self.num_envs)
+        """Of each test environment the return of its last finished game; 0 before the first."""
+        self.last_tests_sum, self.last_tests_counted = 0.0, 0
 
     @property
     def decision(self) -> int:
@@ -84,9 +99,7 @@ class Loop:
         seed = numpy_stream(self.spec.seed, "games", self.resumes).integers(2**31 - 1000)
         decision = state["decision"] if state else 0
         self.sinks = open_sinks(self.sink_names, self.spec, self.folder.path, decision)
-        self.env = make_env(
-            self.spec.env, self.spec.settings.env_rows, int(seed), threads=torch.get_num_threads()
-        )
+        self.env = _make_env(self.spec, self.spec.settings.env_rows, int(seed))
         self.agent = build_agent(self.spec, self.env, self.execution)
         if state is None:
             self.folder.metrics_file.rewind(0, None)
@@ -101,6 +114,8 @@ class Loop:
         self.evaluations_done = state["evaluations_done"]
         self.finished_returns = state["finished_returns"]
         self.finished_tests = state["finished_tests"]
+        for name in _LAST_TESTS:
+            setattr(self, name, state[name])
         self.last_finite_decision = state.get("last_finite_decision", 0)
         self.agent.load_state(state["agent"])
         obs = self.env.load_state(state["env"])
@@ -124,6 +139,7 @@ class Loop:
             "returns": self.returns,
             "finished_returns": self.finished_returns,
             "finished_tests": self.finished_tests,
+            **{name: getattr(self, name) for name in _LAST_TESTS},
             "agent": self.agent.state(),
             "env": self.env.state(),
         }
@@ -165,7 +181,7 @@ class Loop:
         before = self.decision
         actions = self.agent.act(self.obs)
         step = self.env.step(actions)
-        self.agent.observe(actions, step)
+        self.agent.observe(actions if step.pressed is None else step.pressed, step)
         self.agent.learn()
         self.obs = step.obs
         if self.decision != before + self.num_envs:
@@ -176,6 +192,9 @@ class Loop:
         self.returns += step.reward
         if step.game_over.any():
             self._take_finished_games(step.game_over)
+        if self.last_tests.size:
+            self.last_tests_sum += float(self.last_tests.mean())
+            self.last_tests_counted += 1
         self._record_what_is_due(before)
         self.progress.update(self.decision)
 
@@ -210,14 +229,20 @@ class Loop:
         training, tests = game_over[: self.num_envs], game_over[self.num_envs :]
         self.finished_returns += self.returns[: self.num_envs][training].tolist()
         self.finished_tests += self.returns[self.num_envs :][tests].tolist()
+        self.last_tests[tests] = self.returns[self.num_envs :][tests]
         self.returns[game_over] = 0
         if self.finished_returns:
             self.progress.last_return = self.finished_returns[-1]
 
     def _record_tests(self, test_bin: int) -> None:
+        """Of finished games, and of each environment's last one, which the released code averages
+        over all decisions."""
         end = self.spec.evaluation.test_grid(self.spec.total_decisions)[test_bin]
-        self._record("test", {"bin": test_bin} | _games(self.finished_tests), decision=end)
-        self.finished_tests = []
+        values = {"bin": test_bin} | _games(self.finished_tests)
+        if self.last_tests_counted:  # not where one step passes several bins
+            values["last_return"] = self.last_tests_sum / self.last_tests_counted
+        self._record("test", values, decision=end)
+        self.finished_tests, self.last_tests_sum, self.last_tests_counted = [], 0.0, 0
 
     def _test_bin(self, decision: int) -> int:
         total = self.spec.total_decisions  # which many environments may overshoot

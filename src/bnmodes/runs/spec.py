@@ -4,13 +4,14 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, cast, get_args, get_origin, get_type_hints
 
 from bnmodes.agents.agent import Settings
 from bnmodes.agents.registry import arm_label, arm_settings, find_agent
 from bnmodes.bounds import Count, Fraction, Whole, check_bounds
-from bnmodes.envs.registry import canonical_name, env_suite
+from bnmodes.envs.contract import NewLife
+from bnmodes.envs.registry import canonical_name, env_suite, tells_life_losses
 from bnmodes.errors import UsageError
 
 
@@ -63,6 +64,10 @@ class RunSpec:
     evaluation: EvaluationSettings
     settings: Settings
     diagnostics: DiagnosticsSettings = DiagnosticsSettings()
+    fire_on_life_loss: bool = False
+    """Atari: press FIRE at the first decision after a life loss, whatever the agent chose."""
+    noops_on_life_loss: bool = False
+    """Atari: before that FIRE, wait up to 29 frames (in whole decisions), as EnvPool does."""
     agent_revision: Count = 1
     """The agent's `AgentKind.revision` when the run was begun."""
 
@@ -71,6 +76,16 @@ class RunSpec:
         check_bounds(self.diagnostics, "diagnostics.")
         self.settings.validate(self.evaluation.episodes)
         check_bounds(self)
+        if self.fire_on_life_loss and not tells_life_losses(self.env):
+            raise UsageError(
+                f"fire_on_life_loss is for Atari games without -sticky, but env is {self.env}."
+            )
+        if self.noops_on_life_loss and not self.fire_on_life_loss:
+            raise UsageError("noops_on_life_loss are before FIRE: add fire_on_life_loss.")
+
+    @property
+    def new_life(self) -> NewLife:
+        return NewLife(fire=self.fire_on_life_loss, noops=self.noops_on_life_loss)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -95,6 +110,8 @@ def make_spec(
     record_every_decisions: int | None = None,
     evaluation: EvaluationSettings | None = None,
     diagnostics: DiagnosticsSettings | None = None,
+    fire_on_life_loss: bool | None = None,
+    noops_on_life_loss: bool = False,
 ) -> RunSpec:
     """The run of an agent's arm on a game; what is not said is the agent's default on that suite of
     games. `changes` are settings by dotted names."""
@@ -119,6 +136,10 @@ def make_spec(
         ),
         settings=settings,
         diagnostics=diagnostics or DiagnosticsSettings(),
+        fire_on_life_loss=(
+            tells_life_losses(env) if fire_on_life_loss is None else fire_on_life_loss
+        ),
+        noops_on_life_loss=noops_on_life_loss,
         agent_revision=kind.revision,
     )
 
@@ -140,7 +161,7 @@ def spec_from_json(data: dict[str, Any]) -> RunSpec:
 
 def _build(cls: type, data: dict[str, Any], **known_types: type) -> Any:
     """A (nested, frozen) dataclass from what `asdict` made of it."""
-    hints = get_type_hints(cls) | known_types
+    hints = _hints(cls) | known_types
     unknown = data.keys() - hints.keys()
     missing = {f.name for f in fields(cls) if _is_required(f)} - data.keys()
     if unknown or missing:
@@ -149,6 +170,9 @@ def _build(cls: type, data: dict[str, Any], **known_types: type) -> Any:
             f"{sorted(missing)}: it was written by another version of bnmodes."
         )
     return cls(**{name: _value(hints[name], value) for name, value in data.items()})
+
+
+_hints = cache(get_type_hints)  # a report reads the specifications of thousands of runs
 
 
 def _is_required(f: Field) -> bool:

@@ -53,7 +53,8 @@ def watch(
         raise UsageError(f"{path} does not end in .gif: only GIFs are written.")
     rng = numpy_stream(seed, "watched game")
     seed = int(rng.integers(2**31 - 1000))
-    env = make_env(spec.env, 1 if calibrated else spec.evaluation.episodes, seed, render=True)
+    num_envs = 1 if calibrated else spec.evaluation.episodes
+    env = make_env(spec.env, num_envs, seed, render=True, new_life=spec.new_life)
     notes: list[str] = []
     if calibrated:
         agent = calibrated_agent(folder, env)

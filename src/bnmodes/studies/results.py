@@ -55,7 +55,7 @@ class StudyResults:
     @cached_property
     def returns(self) -> pl.DataFrame:
         """The rows that the study's scores are made of, of all arms."""
-        return self.rows([f"{self.study.metric}/return"])
+        return self.rows([self.study.returns])
 
     @property
     def frame(self) -> pl.DataFrame:

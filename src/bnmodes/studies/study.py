@@ -15,8 +15,14 @@ from bnmodes.errors import UsageError
 from bnmodes.nearest import nearest
 from bnmodes.runs.spec import EvaluationSettings, RunSpec, make_spec
 
-Metric = Literal["evaluation", "test"]
 Diverged = Literal["worst", "left-out", "refused"]
+Metric = Literal["evaluation", "test", "released-test"]
+RETURNS: dict[Metric, str] = {
+    "evaluation": "evaluation/return",
+    "test": "test/return",
+    "released-test": "test/last_return",
+}
+"""The recorded numbers that each is made of."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,8 @@ class Arm:
     """One of the package, or of a file beside the study's own, as FILE.py:NAME."""
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Settings that differ from the base's, by dotted names: {"norm.bn_epsilon": 1e-3}."""
+    evaluation_epsilon: float | None = None
+    """Share of random actions in this arm's evaluations; None: the study's."""
 
     def settings(self, game: str) -> Settings:
         return arm_settings(self.agent, self.base, env_suite(game), self.changes)
@@ -89,7 +97,8 @@ class Study:
     """None: ten evaluations, the last one at the end of a run."""
     metric: Metric | None = None
     """What is scored: separate evaluations, or finished games of greedy test environments (which
-    only some agents have). None: evaluations."""
+    only some agents have), or of these as PQN's release does it: at each decision the last finished
+    game of each, 0 before the first. None: evaluations."""
     final_points: int = 1
     """The final score is the mean of so many last points of the grid."""
     contrasts: tuple[Contrast, ...] = ()
@@ -97,6 +106,8 @@ class Study:
     diverged: Diverged = "worst"
     """What a run counts as whose return is infinite or not a number: the worst return of any arm on
     that game; as missing, with the same game and seed of the other arms; or it is an error."""
+    note: str = ""
+    """What a reader of the results should know, in a sentence or two for the report."""
     source: str = ""
     """How the command line names it: its name, or the file that it is in."""
 
@@ -139,7 +150,7 @@ class Study:
                     raise UsageError(
                         f"study {self.name} has a contrast with '{name}', no arm of it."
                     )
-        if self.metric == "test":
+        if self.scores_test_envs:
             for arm in self.arms:
                 settings = arm.settings(self.games[0])
                 if settings.env_rows == settings.num_envs:
@@ -170,9 +181,18 @@ class Study:
         return self.evaluation
 
     @property
+    def returns(self) -> str:
+        """The recorded number that scores are made of."""
+        return RETURNS[self.metric or "evaluation"]
+
+    @property
+    def scores_test_envs(self) -> bool:
+        return self.metric != "evaluation"
+
+    @property
     def grid(self) -> list[int]:
         """Decisions at which a run has a score."""
-        if self.metric == "test":
+        if self.scores_test_envs:
             return self.evaluated.test_grid(self.total_decisions)
         return self.evaluated.grid(self.total_decisions)
 
@@ -187,6 +207,9 @@ class Study:
         )
 
     def _spec(self, arm: Arm, game: str, seed: int) -> RunSpec:
+        evaluation = self.evaluated
+        if arm.evaluation_epsilon is not None:
+            evaluation = replace(evaluation, epsilon=arm.evaluation_epsilon)
         return make_spec(
             arm.agent,
             game,
@@ -195,7 +218,7 @@ class Study:
             changes=arm.changes,
             total_decisions=self.total_decisions,
             record_every_decisions=self.record_every_decisions,
-            evaluation=self.evaluation,
+            evaluation=evaluation,
         )
 
     def restricted(

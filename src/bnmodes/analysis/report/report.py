@@ -53,6 +53,7 @@ def write_report(numbers: StudyNumbers, path: Path, formats: Sequence[Format] = 
     body = [
         f"<h1>Study {escape(study.name)}</h1>",
         paragraph(study.question, "question"),
+        *([paragraph(study.note, "note")] if study.note else []),
         headline_paragraph(numbers),
         first,
         *_facts(numbers),
@@ -109,11 +110,23 @@ def _facts(numbers: StudyNumbers) -> Iterable[str]:
 def _scored(study: Study) -> str:
     evaluation = study.evaluated
     if study.metric == "evaluation":
+        own = [
+            f"{arm.name}: {arm.evaluation_epsilon:g}"
+            for arm in study.arms
+            if arm.evaluation_epsilon not in (None, evaluation.epsilon)
+        ]
         return (
             f"evaluation every {evaluation.every_decisions:,} decisions, "
             f"{evaluation.episodes} games, ε {evaluation.epsilon:g}"
+            + (f" ({', '.join(own)})" if own else "")
         )
-    return f"finished games of the greedy test environments, in {evaluation.test_bins} equal parts"
+    parts = f"in {evaluation.test_bins} equal parts"
+    if study.metric == "released-test":
+        return (
+            "at each decision the last finished game of each greedy test environment, 0 before the "
+            f"first, as in PQN's release; {parts}"
+        )
+    return f"finished games of the greedy test environments, {parts}"
 
 
 def _arms_in_short(arms: tuple[Arm, ...]) -> str:

@@ -76,6 +76,11 @@ def settings_section(numbers: StudyNumbers) -> str:
     keys = list(dict.fromkeys(key for of_arm in arms for key in of_arm))
     shared = {k: arms[0][k] for k in keys if len({of_arm.get(k) for of_arm in arms}) == 1}
     differing = [key for key in keys if key not in shared]
+    study = results.study
+    shared |= {
+        "decisions of a run": f"{study.total_decisions:,}",
+        "seeds per game": f"{len(study.seeds)} (over {len(study.games)} games)",
+    }
     content = [
         paragraph("From the configuration of the runs themselves.", "note"),
         table(
@@ -107,10 +112,12 @@ def _differing_settings(
 
 
 def _flat_settings(settings: Any, game: str) -> dict[str, str]:
-    """The settings of an arm by name, and the layers that read a game's observations."""
+    """The settings of an arm by name, what is fixed in its code, and the layers that read a game's
+    observations."""
     flat = {}
     if torso := getattr(settings, "torso", None):
         flat["hidden layers"] = torso_description(torso, env_spec(game).obs_shape)
+    flat |= settings.fixed()
     for name, value in asdict(settings).items():
         if name == "protocol":  # has its own section
             continue
