@@ -7,7 +7,7 @@ passes of an agent, one per role. Weights are α, PyTorch's update weight: new =
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Literal, get_args
 
 from bnmodes.errors import UsageError
@@ -19,11 +19,13 @@ Population = Literal[
     "replay-next-obs",
     "joined",
     "acting",
+    "acting+replay",
     "acting+test",
     "rollout",
     "evaluation",
     "fresh-rollout",
 ]
+Moments = Literal["own", "independent", "pool", "partner"]
 Role = Literal[
     "predict",
     "bootstrap",
@@ -103,11 +105,25 @@ class Forward(Mode):
     """`online` (trained) or `target` (copied) parameters and running statistics."""
     population: Population
     """The rows that are in the batch together."""
+    moments: Moments = "own"
+    """Whose mean and variance batch statistics are: those of the batch itself (`own`), of another
+    batch of the same population and size (`independent`), of many rows of that population (`pool`),
+    or of predict's batch in the same update (`partner`). Those rows go through the same network."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.moments != "own" and (self.statistics != "batch" or self.writes):
+            raise UsageError(
+                f"moments '{self.moments}' are batch statistics of other rows, which are never "
+                "stored: use batch statistics without an update, or moments own."
+            )
 
     @classmethod
-    def of(cls, mode: Mode, params: Params, population: Population) -> "Forward":
-        """A mode, run with these parameters on these rows."""
-        return cls(**asdict(mode), params=params, population=population)
+    def of(
+        cls, mode: Mode, params: Params, population: Population, moments: Moments = "own"
+    ) -> "Forward":
+        """A mode, run with these parameters on these rows, with batch statistics of `moments`."""
+        return cls(**asdict(mode), params=params, population=population, moments=moments)
 
 
 @dataclass(frozen=True)
@@ -118,6 +134,8 @@ class AgentCapabilities:
     """For each role of the agent: the populations that it can be given, and their batch size."""
     has_target: bool
     has_batchnorm: bool
+    moments: Mapping[Role, Mapping[Moments, int]] = field(default_factory=dict)
+    """For each role that may take batch statistics from other rows: from which, and how many."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +211,16 @@ class Protocol:
                 f"{role} declares statistics '{forward.statistics}', but the network {network}: "
                 f"use {choice}."
             )
+        sources = offered.moments.get(role, {})
+        if forward.moments != "own" and forward.moments not in sources:
+            possible = ", ".join(["own", *sources])
+            raise UsageError(
+                f"{role} cannot take its statistics from '{forward.moments}': this agent offers "
+                f"{possible}."
+            )
         rows = offered.rows[role][forward.population]
+        if forward.moments != "own":
+            rows = sources[forward.moments]
         if forward.statistics == "batch" and rows < 2:
             raise UsageError(
                 f"{role} asks for batch statistics, but '{forward.population}' has one row, whose "
@@ -230,6 +257,14 @@ class Protocol:
             )
 
 
+def _moment_rows(role: Role, forward: Forward, offered: AgentCapabilities) -> str:
+    if forward.moments == "own":
+        return "these rows"
+    if forward.moments == "partner":
+        return "predict's rows"
+    return f"{offered.moments[role][forward.moments]:,} other rows"
+
+
 def _weight(weight: float | None) -> str:
     return "nothing" if weight is None else f"α {weight:g} (Flax {1 - weight:g})"
 
@@ -240,7 +275,7 @@ def explain(protocol: Protocol, offered: AgentCapabilities) -> str:
     table = [header]
     for role, forward in protocol.roles().items():
         statistics = {
-            "batch": "batch: statistics of these rows",
+            "batch": f"batch: statistics of {_moment_rows(role, forward, offered)}",
             "running": "running statistics",
             "none": "none: each row alone",
         }[forward.statistics]

@@ -13,6 +13,7 @@ Learning". One update:
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,8 +27,8 @@ from bnmodes.agents.q_learning import (
 from bnmodes.agents.settings import ValueRange
 from bnmodes.agents.shared import of_action
 from bnmodes.agents.suites import C51_SUITES
-from bnmodes.bounds import Bins, Fraction, Positive
-from bnmodes.envs.contract import EnvSpec
+from bnmodes.bounds import Bins, Count, Fraction, Positive
+from bnmodes.envs.contract import EnvSpec, Observations
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.learning.projection import Projection, ProjectionSettings
@@ -40,10 +41,11 @@ from bnmodes.protocol import (
     AgentCapabilities,
     Forward,
     Mode,
-    Population,
+    Moments,
     Protocol,
 )
 from bnmodes.replay.ring import Batch
+from bnmodes.streams import numpy_stream
 
 CALIBRATION_ROWS = 1_024
 CALIBRATE = Forward(statistics="batch", update=1.0, params="target", population="replay-next-obs")
@@ -70,6 +72,8 @@ class C51Settings(ValueRange, QLearningSettings):
     """Set the target's running statistics from replay before the first bootstrap (control arm)."""
     atoms: Bins = 51
     """Atoms of the value distribution (number)."""
+    pool_rows: Count = 1_024
+    """Replayed rows whose statistics a forward with moments `pool` uses (number)."""
 
     def __post_init__(self):
         # The switch declares one more forward, so that `explain` shows it.
@@ -77,15 +81,33 @@ class C51Settings(ValueRange, QLearningSettings):
         object.__setattr__(self, "protocol", declared)
 
     def capabilities(self, evaluation_rows: int) -> AgentCapabilities:
-        offered = super().capabilities(evaluation_rows)
-        if not self.calibrate_target:
-            return offered
-        calibrate: dict[Population, int] = {"replay-next-obs": CALIBRATION_ROWS}
-        return replace(offered, rows={**offered.rows, "calibrate": calibrate})
+        offered, size = super().capabilities(evaluation_rows), self.batch_size
+        rows = dict(offered.rows)
+        if self.norm.kind == "bn":
+            for role in ("predict", "bootstrap"):
+                rows[role] = {**rows[role], "joined": 2 * size}
+            rows["act"] = {**rows["act"], "acting+replay": self.num_envs + self.anchor_rows}
+        if self.calibrate_target:
+            rows["calibrate"] = {"replay-next-obs": CALIBRATION_ROWS}
+        sources = {"independent": size, "pool": self.pool_rows, "partner": size}
+        return replace(offered, rows=rows, moments={"bootstrap": sources})
+
+    @property
+    def anchor_rows(self) -> int:
+        """Replayed rows that join the acting ones in the population acting+replay."""
+        return self.batch_size - 1
 
     def notes(self) -> list[str]:
         once = ["The calibrate forward runs once, before the first bootstrap."]
-        return super().notes() + once * self.calibrate_target
+        joined = [
+            "A joined batch is [s; s′]: predict keeps the output of the observations, bootstrap "
+            "that of the next observations."
+        ]
+        is_joined = "joined" in (
+            self.protocol.predict.population,
+            self.protocol.bootstrap.population,
+        )
+        return super().notes() + once * self.calibrate_target + joined * is_joined
 
     def validate(self, evaluation_rows: int) -> None:
         if self.calibrate_target and self.norm.kind != "bn":
@@ -107,12 +129,45 @@ def _arm(
 
 TRACKED = Mode(statistics="running", track=0.01)
 
+
+def _with_moments(moments: Moments) -> Protocol:
+    protocol = q_learning_protocol(bootstrap=BATCH)
+    return replace(protocol, bootstrap=replace(protocol.bootstrap, moments=moments))
+
+
+def _joined() -> Protocol:
+    """predict and bootstrap each over [s; s′], with the statistics of all of these rows."""
+    protocol = q_learning_protocol(bootstrap=BATCH)
+    return replace(
+        protocol,
+        predict=replace(protocol.predict, population="joined"),
+        bootstrap=replace(protocol.bootstrap, population="joined"),
+    )
+
+
+def _anchored() -> Protocol:
+    """No forward reads running statistics: acting has the batch statistics of the acting rows
+    together with replayed ones, evaluation those of its own rows."""
+    protocol = q_learning_protocol(bootstrap=BATCH)
+    return replace(
+        protocol,
+        predict=replace(protocol.predict, update=None),
+        act=Forward.of(BATCH, "online", "acting+replay"),
+        evaluate=Forward.of(BATCH, "online", "evaluation"),
+    )
+
+
 ARMS = {
     "none": _arm("none"),
     "ln": _arm("ln"),
     "bn-running": _arm("bn", q_learning_protocol(bootstrap=RUNNING)),
     "bn-batch": _arm("bn", q_learning_protocol(bootstrap=BATCH)),
     "bn-tracked": _arm("bn", q_learning_protocol(bootstrap=TRACKED)),
+    "bn-independent": _arm("bn", _with_moments("independent")),
+    "bn-pool": _arm("bn", _with_moments("pool")),
+    "bn-partner": _arm("bn", _with_moments("partner")),
+    "bn-joined": _arm("bn", _joined()),
+    "bn-anchored": _arm("bn", _anchored()),
     "ln-wn": _arm("ln", projected=True),
     "bn-wn": _arm("bn", q_learning_protocol(bootstrap=BATCH), projected=True),
 }
@@ -133,6 +188,7 @@ class C51Agent(QLearner):
         super().__init__(settings, env, seed, total_decisions, execution, head_shape=head_shape)
         atoms = torch.linspace(settings.v_min, settings.v_max, settings.atoms)
         self.support = atoms.to(execution.device)
+        self.moment_stream = numpy_stream(seed, "moments")
         self.project = Projection(settings.projection, self.networks["online"])
         self.networks["target"].load_state_dict(self.networks["online"].state_dict())
 
@@ -144,7 +200,8 @@ class C51Agent(QLearner):
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         with torch.no_grad():
-            next_logits = self.forward("bootstrap", batch.next_obs)  # [B, actions, atoms]
+            others = self.companions("bootstrap", batch.obs, batch.moment_obs)
+            next_logits = self.forward("bootstrap", batch.next_obs, others)  # [B, actions, atoms]
             next_q, next_action = self.q_values(next_logits).max(-1)
             target = categorical_projection(
                 of_action(next_logits, next_action).softmax(-1),  # [B, atoms]
@@ -153,7 +210,8 @@ class C51Agent(QLearner):
                 self.support,
                 self.settings.gamma,
             )
-        logits = self.forward("predict", batch.obs)
+        others = self.companions("predict", batch.next_obs, None)
+        logits = self.forward("predict", batch.obs, others)
         loss = cross_entropy(target, of_action(logits, batch.action)).mean()
         predicted_q = self.q_values(logits.detach()).amax(-1)
         return loss, predicted_q.mean(), next_q.mean()
@@ -163,7 +221,34 @@ class C51Agent(QLearner):
             rows = self.replay.sample(CALIBRATION_ROWS, self.replay_stream).next_obs
             with torch.no_grad():
                 self.forward("calibrate", rows)
+        moments = self.settings.protocol.bootstrap.moments
+        if moments in ("independent", "pool"):
+            pooled = moments == "pool"
+            rows = self.settings.pool_rows if pooled else self.settings.batch_size
+            drawn = self.replay.sample(rows, self.moment_stream)
+            batch = replace(batch, moment_obs=drawn.next_obs)
         super().update_on(batch)
+
+    def act(self, obs: Observations) -> np.ndarray:
+        if self._is_anchored and not len(self.replay):
+            return self.action_stream.integers(self.num_actions, size=len(obs))
+        return super().act(obs)
+
+    @property
+    def _is_anchored(self) -> bool:
+        return self.settings.protocol.act.population == "acting+replay"
+
+    def acting_companions(self) -> Tensor | None:
+        if not self._is_anchored:
+            return None
+        return self.replay.sample(self.settings.anchor_rows, self.moment_stream).obs
+
+    def state(self) -> dict[str, Any]:
+        return super().state() | {"moment_stream": self.moment_stream.bit_generator.state}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        super().load_state(state)
+        self.moment_stream.bit_generator.state = state["moment_stream"]
 
     @property
     def learning_rate(self) -> float:

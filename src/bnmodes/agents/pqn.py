@@ -16,13 +16,13 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from bnmodes.agents.agent import AgentKind
 from bnmodes.agents.pqn_arms import ARMS, pqn_protocol
 from bnmodes.agents.settings import KAIMING, AgentSettings, ValueRange, fixed_choices
-from bnmodes.agents.shared import Means, linear_epsilon, of_action
+from bnmodes.agents.shared import Means, linear_epsilon, needs_spare_rows, of_action
 from bnmodes.agents.suites import PQN_SUITES
 from bnmodes.agents.value_agent import ValueAgent, value_network
 from bnmodes.bounds import Bins, Count, Fraction, Positive, Whole
@@ -89,6 +89,8 @@ class PQNSettings(ValueRange, AgentSettings):
     """Lower end of the HL-Gauss head (discounted return)."""
     v_max: float = 20.0
     """Upper end of the HL-Gauss head (discounted return)."""
+    pool_rows: Count = 1_024
+    """Rows of a rollout whose statistics a forward with moments `pool` uses (number)."""
 
     @property
     def env_rows(self) -> int:
@@ -121,6 +123,7 @@ class PQNSettings(ValueRange, AgentSettings):
             },
             has_target=False,
             has_batchnorm=self.norm.kind == "bn",
+            moments={"bootstrap": {"independent": self.num_envs, "pool": self.pool_rows}},
         )
 
     def fixed(self) -> dict[str, str]:
@@ -190,6 +193,7 @@ class PQNAgent(ValueAgent):
         self.optimizer = Optimizer("radam", network.parameters(), settings.learning_rate, execution)
         self.action_stream = numpy_stream(seed, "exploration")
         self.shuffle_stream = numpy_stream(seed, "shuffle")
+        self.moment_stream = numpy_stream(seed, "moments")
         names = ("loss", "predict_max_q", "mean_target", "gradient_norm")
         self.means = Means(names, execution.device)
         self.rollout = Rollout(env, settings.rollout_steps, settings.num_envs, execution)
@@ -250,18 +254,27 @@ class PQNAgent(ValueAgent):
         next_obs, values = rollout["next_obs"], rollout["acting_value"].roll(-1, dims=0)
         if self.settings.bootstrap_source == "recompute":
             for step in range(len(next_obs)):
-                values[step] = self.next_value(next_obs[step])
+                values[step] = self.next_value(next_obs[step], self._moment_obs(next_obs))
             return values
-        values[-1] = self.next_value(next_obs[-1])
+        values[-1] = self.next_value(next_obs[-1], self._moment_obs(next_obs))
         # After a truncation the next acting value is another episode's.
         truncated = self.rollout.cut[:-1] & ~self.rollout.terminated[:-1]
         for step in truncated.any(1).nonzero()[:, 0].tolist():
-            own = self.next_value(next_obs[step])
+            own = self.next_value(next_obs[step], self._moment_obs(next_obs))
             values[step] = torch.where(rollout["cut"][step], own, values[step])
         return values
 
-    def _next_value(self, next_obs: Tensor) -> Tensor:
-        return self.q_values(self.forward("bootstrap", next_obs)).amax(-1)
+    def _next_value(self, next_obs: Tensor, moment_obs: Tensor | None) -> Tensor:
+        return self.q_values(self.forward("bootstrap", next_obs, moment_obs)).amax(-1)
+
+    def _moment_obs(self, next_obs: Shaped[Tensor, "steps envs *obs"]) -> Tensor | None:
+        """Random rows of the whole rollout, where the bootstrap uses the statistics of others."""
+        if not needs_spare_rows(self.settings.protocol.bootstrap):
+            return None
+        pooled = self.settings.protocol.bootstrap.moments == "pool"
+        rows = self.settings.pool_rows if pooled else self.settings.num_envs
+        every = next_obs.flatten(0, 1)
+        return every[self._to_device(self.moment_stream.integers(len(every), size=rows))]
 
     def _update(self, obs: Tensor, action: Tensor, target: Tensor) -> Float[Tensor, "4"]:
         """One optimizer step; returns loss, mean max-Q, mean target, and the gradient's norm."""
@@ -309,6 +322,7 @@ class PQNAgent(ValueAgent):
             "optimizer": self.optimizer.state(),
             "action_stream": self.action_stream.bit_generator.state,
             "shuffle_stream": self.shuffle_stream.bit_generator.state,
+            "moment_stream": self.moment_stream.bit_generator.state,
             "means": self.means.state(),
         }
 
@@ -319,6 +333,7 @@ class PQNAgent(ValueAgent):
         self.optimizer.load_state(state["optimizer"])
         self.action_stream.bit_generator.state = state["action_stream"]
         self.shuffle_stream.bit_generator.state = state["shuffle_stream"]
+        self.moment_stream.bit_generator.state = state["moment_stream"]
         self.means.load_state(state["means"])
 
     def load_networks(self, networks: dict[str, Any]) -> None:

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from bnmodes.norm.layers import ModedModule
-from bnmodes.protocol import Protocol, Role
+from bnmodes.norm.layers import FirstRows, ModedModule
+from bnmodes.protocol import Forward, Mode, Protocol, Role
 
 
 def forward_as(
@@ -21,6 +21,17 @@ def forward_as(
     """The one way an agent runs a network: the role says whose parameters and which mode."""
     forward = getattr(protocol, role)
     return networks[forward.params](x, forward)
+
+
+def mode_with(forward: Forward, companions: int) -> Mode:
+    """The mode of a batch that begins with so many rows beside the role's own. With the role's own
+    moments they are rows of the batch like any other, else they alone give its statistics."""
+    return forward if forward.moments == "own" else FirstRows(rows=companions)
+
+
+def needs_spare_rows(forward: Forward) -> bool:
+    """Whether further rows must be drawn for this forward's batch."""
+    return forward.population == "acting+replay" or forward.moments in ("independent", "pool")
 
 
 def linear_epsilon(settings: Any, share_of_run: float) -> float:

@@ -2,6 +2,7 @@
 greedy actions, and the forwards that `audit` and diagnostics ask for."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -10,7 +11,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from bnmodes.agents.settings import AgentSettings
-from bnmodes.agents.shared import forward_as
+from bnmodes.agents.shared import forward_as, mode_with, needs_spare_rows
 from bnmodes.diagnostics import (
     Batches,
     RoleForward,
@@ -21,7 +22,6 @@ from bnmodes.diagnostics import (
     measure_roles,
     rounded,
 )
-from bnmodes.diagnostics.role_forward import Inputs
 from bnmodes.envs.contract import EnvSpec, Observations
 from bnmodes.execution import Execution
 from bnmodes.learning.optimizer import Optimizer
@@ -63,13 +63,40 @@ class ValueAgent:
     networks: dict[str, QNetwork]
     execution: Execution
 
-    def forward(self, role: Role, obs: Inputs) -> Tensor:
-        """The network's output, with the parameters and the mode that the role declares."""
-        return forward_as(role, self.settings.protocol, self.networks, obs)
+    def forward(self, role: Role, obs: Tensor, companions: Tensor | None = None) -> Tensor:
+        """The network's output, with the parameters and the mode that the role declares.
+
+        `companions` are the rows that the role's statistics need besides its own: the other half of
+        a joined batch, replayed rows beside the acting one, or the rows of the declared moments.
+        """
+        if companions is None:
+            return forward_as(role, self.settings.protocol, self.networks, obs)
+        batch = torch.cat([companions, obs])
+        return self._forward_with(role, len(companions), batch)[len(companions) :]
+
+    def _forward_with(self, role: Role, companions: int, batch: Tensor) -> Tensor:
+        """The output of all rows of a batch that begins with so many companions."""
+        declared = getattr(self.settings.protocol, role)
+        return self.networks[declared.params](batch, mode_with(declared, companions))
+
+    def companions(self, role: Role, paired: Tensor, spare: Tensor | None) -> Tensor | None:
+        """The rows that the role declares besides its own, None for most roles.
+
+        `paired` are the other halves of the role's transitions (observations for bootstrap, next
+        observations for predict), `spare` further rows that were drawn for the role.
+        """
+        declared = getattr(self.settings.protocol, role)
+        if declared.population == "joined" or declared.moments == "partner":
+            return paired
+        return spare if needs_spare_rows(declared) else None
 
     def q_values(self, output: Tensor) -> Float[Tensor, "B actions"]:
         """The value of each action, from the network's output."""
         raise NotImplementedError
+
+    def acting_companions(self) -> Tensor | None:
+        """Rows beside those that are acted on; None: there are none."""
+        return None
 
     def greedy(self, obs: Observations) -> Int64[np.ndarray, " envs"]:
         return self.best_actions("evaluate", obs)
@@ -78,30 +105,45 @@ class ValueAgent:
     def best_actions(
         self, role: Literal["act", "evaluate"], obs: Observations
     ) -> Int64[np.ndarray, " envs"]:
-        output = self.forward(role, self.execution.to_device(torch.from_numpy(obs)))
+        rows = self.execution.to_device(torch.from_numpy(obs))
+        output = self.forward(role, rows, self.acting_companions() if role == "act" else None)
         return self.q_values(output).argmax(-1).cpu().numpy()
 
     def role_forwards(
         self, transitions: Transitions, rng: torch.Generator
     ) -> dict[Role, RoleForward]:
         """See `agents.agent.DeclaresRoles`; no role here needs random numbers."""
-        return {
-            role: self._role_forward(
-                role, transitions.next_obs if role in _OF_NEXT_OBS else transitions.obs
-            )
-            for role in self.settings.protocol.roles()
-        }
+        forwards = {}
+        for role, declared in self.settings.protocol.roles().items():
+            paired, obs = transitions.obs, transitions.next_obs
+            if role not in _OF_NEXT_OBS:
+                paired, obs = obs, paired
+            spare = len(obs) // 2 if needs_spare_rows(declared) else 0
+            companions = self.companions(role, paired, obs[:spare])
+            forwards[role] = self._role_forward(role, obs[spare:], companions)
+        return forwards
 
-    def _role_forward(self, role: Role, obs: Tensor) -> RoleForward:
+    def _role_forward(self, role: Role, obs: Tensor, companions: Tensor | None) -> RoleForward:
         declared = getattr(self.settings.protocol, role)
+        count = 0 if companions is None else len(companions)
         return RoleForward(
-            mode=declared,
-            run=lambda obs: self.forward(role, obs),
-            inputs=obs,
+            mode=mode_with(declared, count),
+            run=partial(self._forward_with, role, count),
+            inputs=obs if companions is None else torch.cat([companions, obs]),
             networks=(declared.params,),
             network=self.networks[declared.params],
             readout=ValuesOfActions(self.q_values),
+            kept=slice(count, None),
         )
+
+    def _measured_companions(
+        self, role: Role, number: int, batches: Mapping[Role, Batches]
+    ) -> Tensor | None:
+        """Spare rows are those of the role's other batches; of acting, those of predict."""
+        rows = batches["predict" if role == "act" else role]
+        others = torch.cat([rows[:number], rows[number + 1 :]]) if len(rows) > 1 else rows
+        paired = batches["predict" if role == "bootstrap" else "bootstrap"]
+        return self.companions(role, paired[number % len(paired)], others.flatten(0, 1))
 
     def measured(
         self,
@@ -109,9 +151,14 @@ class ValueAgent:
         optimizer: Optimizer,
         rng: np.random.Generator,
     ) -> Row:
-        """One row of diagnostics, on several batches of observations for each role."""
+        """One row of diagnostics, on several batches of observations for each role. Batches of
+        predict and bootstrap with the same number are of the same transitions."""
         roles = {
-            role: [self._role_forward(role, obs) for obs in each] for role, each in batches.items()
+            role: [
+                self._role_forward(role, obs, self._measured_companions(role, number, batches))
+                for number, obs in enumerate(each)
+            ]
+            for role, each in batches.items()
         }
         row = measure_roles(roles, rng)
         return rounded(row | measure_layers([self.networks["online"]], [optimizer]))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from bnmodes.diagnostics.mismatch import Moments, RowMoments, row_moments
 from bnmodes.diagnostics.recording import LayerRecord, record
 from bnmodes.diagnostics.role_forward import RoleForward
-from bnmodes.norm.layers import BatchNorm, StoredVariance
+from bnmodes.norm.layers import BatchNorm, FirstRows, StoredVariance
 from bnmodes.protocol import BATCH, RUNNING, Mode
 
 
@@ -22,7 +22,7 @@ class NormPass:
     stored: Moments
     """The running statistics that this forward reads, or would have read."""
     rows: RowMoments
-    """Of all samples of the batch, because all are normalised together."""
+    """Of all samples whose statistics normalise the batch: mostly, those of the whole batch."""
     epsilon: float
     convention: StoredVariance
 
@@ -44,7 +44,7 @@ class Pass:
 def passes(forwards: Sequence[RoleForward]) -> list[Pass]:
     """One pass for each forward, all of one role, with its statistics; nothing is written."""
     (network, _), declared = forwards[0].measured, forwards[0].mode
-    mode = Mode(statistics=declared.statistics)
+    mode = replace(declared, track=None, update=None)
     if declared.track is None:
         return [_pass(forward, network, mode) for forward in forwards]
     found, copy = [], deepcopy(network)
@@ -65,7 +65,7 @@ def _pass(forward: RoleForward, network: nn.Module, mode: Mode) -> Pass:
     features = recorded.head_inputs.get(forward.head)
     return Pass(
         norms=[
-            _norm_pass(layer, layer.norm)
+            _norm_pass(layer, layer.norm, mode.rows if isinstance(mode, FirstRows) else None)
             for layer in recorded.layers
             if isinstance(layer.norm, BatchNorm)
         ],
@@ -80,10 +80,10 @@ def _pass(forward: RoleForward, network: nn.Module, mode: Mode) -> Pass:
     )
 
 
-def _norm_pass(layer: LayerRecord, norm: BatchNorm) -> NormPass:
+def _norm_pass(layer: LayerRecord, norm: BatchNorm, moment_rows: int | None) -> NormPass:
     channels = layer.channels
     stored = Moments(norm.mean[channels].double(), norm.variance[channels].double())
-    rows = row_moments(layer.before_norm)
+    rows = row_moments(layer.before_norm[:moment_rows])
     return NormPass(layer.name, stored, rows, norm.epsilon, norm.stored_variance)
 
 

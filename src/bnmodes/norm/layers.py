@@ -11,6 +11,7 @@ Normalization", 2016, arXiv:1607.06450.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -22,12 +23,21 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from bnmodes.errors import UsageError
-from bnmodes.protocol import RUNNING, Mode, alpha
+from bnmodes.protocol import RUNNING, Mode, Statistics, alpha
 
 StoredVariance = Literal["unbiased", "biased"]
 LayerNormAxes = Literal["channels", "all"]
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 _TORCH_LAYERS = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstRows(Mode):
+    """Batch statistics of the first rows of a batch, with which all of its rows are normalised."""
+
+    statistics: Statistics = "batch"
+    rows: int
+    """How many rows give the statistics."""
 
 
 class ModedModule(nn.Module):
@@ -73,6 +83,10 @@ class BatchNorm(ModedModule):
         if mode.statistics == "running":
             # Copies, because autograd keeps what it reads and a later pass may write in place.
             return self._normalise(x, self.mean.clone(), self.variance.clone(), training=False)
+        if isinstance(mode, FirstRows):
+            axes = (0, *range(2, x.ndim))
+            variance, mean = torch.var_mean(x[: mode.rows], axes, correction=0)
+            return self._normalise(x, mean, variance, training=False)
         if mode.update is None:
             return self._normalise(x, None, None, training=True)
         mean, variance = torch.zeros_like(self.mean), torch.zeros_like(self.variance)

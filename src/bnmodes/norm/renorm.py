@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bnmodes.norm.layers import BatchNorm, StoredVariance
+from bnmodes.norm.layers import BatchNorm, FirstRows, StoredVariance
 from bnmodes.protocol import Mode
 
 MAX_SCALE = 3.0
@@ -42,6 +42,8 @@ class BatchRenorm(BatchNorm):
     def run(self, x: Float[Tensor, "B C *HW"], mode: Mode) -> Float[Tensor, "B C *HW"]:
         if mode.statistics != "batch":
             return super().run(x, mode)
+        if isinstance(mode, FirstRows):
+            raise ValueError("batch renormalisation uses the statistics of its own batch only")
         # Both are computed: to ask which one is due would be to wait for the device.
         warm = self.updates >= self.warmup_updates
         r, d = self._correction(x.detach())

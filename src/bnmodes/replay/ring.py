@@ -51,10 +51,12 @@ class Batch:
     next_obs: ObservationBatch
     """Shares memory with `obs`: do not write into either."""
     terminated: Bool[Tensor, " batch"]
+    moment_obs: Tensor | None = None
+    """Next observations of other transitions, drawn where only their statistics are used."""
 
     def split(self, size: int) -> "Iterator[Batch]":
         """Minibatches of `size` rows, in their order."""
-        parts = (getattr(self, f.name).split(size) for f in fields(self))
+        parts = (getattr(self, f.name).split(size) for f in fields(self) if f.name != "moment_obs")
         return (Batch(*rows) for rows in zip(*parts, strict=True))
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from bnmodes.agents.agent import Agent, DeclaresRoles
+from bnmodes.agents.shared import needs_spare_rows
 from bnmodes.auditing import Audit, audit
 from bnmodes.diagnostics import RoleForward, Transitions
 from bnmodes.envs.contract import VectorEnv
@@ -59,7 +60,10 @@ def audit_run(folder: RunFolder, seed: int) -> tuple[list[RoleAudit], list[str]]
     audits = []
     for role, declared in protocol.roles().items():
         batch_size = offered.rows[role][declared.population]
+        # A joined batch holds each transition twice; moments of other rows need their rows too.
         transitions = batch_size // 2 if declared.population == "joined" else batch_size
+        if needs_spare_rows(declared):
+            transitions *= 2
         forward = _role_forward(agent, role, played, transitions, rng)
         used, observed = _observe(agent, forward)
         audits.append(
