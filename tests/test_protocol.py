@@ -151,6 +151,7 @@ def test_explain_json_is_the_declaration_and_both_conventions():
     assert table["bootstrap"] == {
         "params": "target",
         "population": "replay-next-obs",
+        "moments": "own",
         "rows": 32,
         "statistics": "running",
         "track": 0.1,
