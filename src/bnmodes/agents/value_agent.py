@@ -2,7 +2,6 @@
 greedy actions, and the forwards that `audit` and diagnostics ask for."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -22,6 +21,7 @@ from bnmodes.diagnostics import (
     measure_roles,
     rounded,
 )
+from bnmodes.diagnostics.role_forward import Inputs
 from bnmodes.envs.contract import EnvSpec, Observations
 from bnmodes.execution import Execution
 from bnmodes.learning.optimizer import Optimizer
@@ -71,13 +71,9 @@ class ValueAgent:
         """
         if companions is None:
             return forward_as(role, self.settings.protocol, self.networks, obs)
+        declared, count = self.settings.protocol.forward(role), len(companions)
         batch = torch.cat([companions, obs])
-        return self._forward_with(role, len(companions), batch)[len(companions) :]
-
-    def _forward_with(self, role: Role, companions: int, batch: Tensor) -> Tensor:
-        """The output of all rows of a batch that begins with so many companions."""
-        declared = getattr(self.settings.protocol, role)
-        return self.networks[declared.params](batch, mode_with(declared, companions))
+        return self.networks[declared.params](batch, mode_with(declared, count))[count:]
 
     def companions(self, role: Role, paired: Tensor, spare: Tensor | None) -> Tensor | None:
         """The rows that the role declares besides its own, None for most roles.
@@ -85,7 +81,7 @@ class ValueAgent:
         `paired` are the other halves of the role's transitions (observations for bootstrap, next
         observations for predict), `spare` further rows that were drawn for the role.
         """
-        declared = getattr(self.settings.protocol, role)
+        declared = self.settings.protocol.forward(role)
         if declared.population == "joined" or declared.moments == "partner":
             return paired
         return spare if needs_spare_rows(declared) else None
@@ -106,7 +102,10 @@ class ValueAgent:
         self, role: Literal["act", "evaluate"], obs: Observations
     ) -> Int64[np.ndarray, " envs"]:
         rows = self.execution.to_device(torch.from_numpy(obs))
-        output = self.forward(role, rows, self.acting_companions() if role == "act" else None)
+        companions = self.acting_companions() if role == "act" else None
+        output = (
+            self.forward(role, rows) if companions is None else self.forward(role, rows, companions)
+        )
         return self.q_values(output).argmax(-1).cpu().numpy()
 
     def role_forwards(
@@ -124,11 +123,20 @@ class ValueAgent:
         return forwards
 
     def _role_forward(self, role: Role, obs: Tensor, companions: Tensor | None) -> RoleForward:
-        declared = getattr(self.settings.protocol, role)
+        declared = self.settings.protocol.forward(role)
         count = 0 if companions is None else len(companions)
+
+        def run(batch: Inputs) -> Tensor:
+            """Companions have no output of their own: zeros stand in its place."""
+            assert isinstance(batch, Tensor)
+            if count == 0:
+                return self.forward(role, batch)
+            own = self.forward(role, batch[count:], batch[:count])
+            return torch.cat([own.new_zeros(count, *own.shape[1:]), own])
+
         return RoleForward(
             mode=mode_with(declared, count),
-            run=partial(self._forward_with, role, count),
+            run=run,
             inputs=obs if companions is None else torch.cat([companions, obs]),
             networks=(declared.params,),
             network=self.networks[declared.params],
