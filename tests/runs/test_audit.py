@@ -202,7 +202,7 @@ def test_a_stopped_run_is_audited_at_its_checkpoint_and_left_as_it_is(tmp_path, 
     with pytest.raises(Stopped):
         train(spec, tmp_path)
     before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
-    code, out, _ = run("audit", tmp_path, "--seed", 3)
+    code, out, _ = run("audit", tmp_path, "--game-seed", 3)
     assert code == 0
     assert "8 × replay-next-obs" in out
     assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
