@@ -18,8 +18,8 @@ BIN := .venv/bin
 setup: .venv/installed
 
 demo: .venv/installed
-	$(BIN)/bnmodes study run quick
-	$(BIN)/bnmodes study report quick
+	$(BIN)/bnmodes study run demo
+	$(BIN)/bnmodes study report demo
 
 # The pages of docs/ as a site, with the reference of every public name: site/index.html.
 docs: .venv/installed-dev

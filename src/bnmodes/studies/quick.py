@@ -3,28 +3,52 @@
 from bnmodes.runs.spec import EvaluationSettings
 from bnmodes.studies.study import Arm, Study
 
+
+def _pqn_arms(*momenta: tuple[str, str, float]) -> tuple[Arm, ...]:
+    """LN, BatchNorm arms by (label, arm, Flax momentum of the running statistics), and BN batch,
+    which reads no running statistics."""
+    slow = (
+        Arm(
+            f"BN {label} {momentum:g}",
+            arm,
+            "pqn",
+            {"protocol.predict.update": f"flax:{momentum:g}"},
+        )
+        for label, arm, momentum in momenta
+    )
+    return (Arm("LN", "ln", "pqn"), *slow, Arm("BN batch", "bn-batch", "pqn"))
+
+
+DEMO = Study(
+    name="demo",
+    question="Does BatchNorm in PQN fail on MinAtar Breakout with running statistics that follow "
+    "slowly, in which forward, and do batch statistics recover it? (The smallest study that shows "
+    "it.)",
+    arms=_pqn_arms(
+        ("running", "bn-running", 0.999),
+        ("batch at bootstrap only", "bn-bootstrap-only", 0.999),
+        ("batch at acting only", "bn-act-only", 0.999),
+    ),
+    games=("minatar/breakout",),
+    seeds=(0, 1, 2, 3, 4),
+    total_decisions=100_000,
+    record_every_decisions=4_096,
+    evaluation=EvaluationSettings(every_decisions=100_000),
+    reference="BN batch",
+    metric="test",
+    final_points=3,
+)
+
 QUICK = Study(
     name="quick",
     question="Study C's question at MinAtar size: does BatchNorm in PQN fail with running "
     "statistics that follow slowly, and do batch statistics for acting and bootstrapping "
     "recover it?",
-    arms=(
-        Arm("LN", "ln", "pqn"),
-        *(
-            Arm(
-                f"BN {label} {momentum:g}",
-                base,
-                "pqn",
-                {"protocol.predict.update": f"flax:{momentum:g}"},
-            )
-            for label, base, momentum in (
-                ("running", "bn-running", 0.999),
-                ("running", "bn-running", 0.99),
-                ("batch at bootstrap only", "bn-bootstrap-only", 0.999),
-                ("batch at acting only", "bn-act-only", 0.999),
-            )
-        ),
-        Arm("BN batch", "bn-batch", "pqn"),
+    arms=_pqn_arms(
+        ("running", "bn-running", 0.999),
+        ("running", "bn-running", 0.99),
+        ("batch at bootstrap only", "bn-bootstrap-only", 0.999),
+        ("batch at acting only", "bn-act-only", 0.999),
     ),
     games=("minatar/breakout", "minatar/space_invaders"),
     seeds=(0, 1, 2),
@@ -78,4 +102,4 @@ QUICK_ACTOR_CRITICS = Study(
     reference="TD3",
 )
 
-STUDIES = (QUICK, QUICK_C51, QUICK_ACTOR_CRITICS)
+STUDIES = (DEMO, QUICK, QUICK_C51, QUICK_ACTOR_CRITICS)
