@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo docs test test-slow test-faults test-processors test-cluster slurm tools lint types bench clean
+.PHONY: setup demo docs test test-slow test-faults test-processors test-cluster slurm tools lint bench clean
 
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -69,8 +69,6 @@ tools: .venv/tools
 lint: .venv/installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-
-types: .venv/installed-dev
 	$(BIN)/mypy
 
 bench: .venv/installed

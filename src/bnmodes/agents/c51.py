@@ -89,7 +89,11 @@ class C51Settings(ValueRange, QLearningSettings):
             rows["act"] = {**rows["act"], "acting+replay": self.num_envs + self.anchor_rows}
         if self.calibrate_target:
             rows["calibrate"] = {"replay-next-obs": CALIBRATION_ROWS}
-        sources = {"independent": size, "pool": self.pool_rows, "partner": size}
+        sources: dict[Moments, int] = {
+            "independent": size,
+            "pool": self.pool_rows,
+            "partner": size,
+        }
         return replace(offered, rows=rows, moments={"bootstrap": sources})
 
     @property
@@ -223,9 +227,9 @@ class C51Agent(QLearner):
                 self.forward("calibrate", rows)
         moments = self.settings.protocol.bootstrap.moments
         if moments in ("independent", "pool"):
-            pooled = moments == "pool"
-            rows = self.settings.pool_rows if pooled else self.settings.batch_size
-            drawn = self.replay.sample(rows, self.moment_stream)
+            pooled, settings = moments == "pool", self.settings
+            count = settings.pool_rows if pooled else settings.batch_size
+            drawn = self.replay.sample(count, self.moment_stream)
             batch = replace(batch, moment_obs=drawn.next_obs)
         super().update_on(batch)
 

@@ -14,12 +14,15 @@ import numpy as np
 import torch
 from torch import nn
 
-from bnmodes.agents.c51 import C51Agent
+from bnmodes.agents.c51 import C51Agent, C51Settings
 from bnmodes.agents.registry import arm_settings
 from bnmodes.bench.cases import Case
 from bnmodes.bench.measure import Work
 from bnmodes.envs.contract import EnvSpec, Step
 from bnmodes.envs.registry import env_suite, make_env
+
+Loop = Callable[[], Callable[[], None]]
+"""Sets up a loop, and gives one turn of it."""
 
 ENVS, TEST_ENVS, STEPS, MINIBATCHES, EPOCHS = 128, 8, 32, 32, 2
 TRANSITIONS, BATCH, ATOMS = 2000, 32, 51
@@ -31,7 +34,7 @@ SPECS = {
 
 def ratios(rounds: int) -> dict[str, float]:
     """Our time over the bare loop's, by what is timed."""
-    pairs = {
+    pairs: dict[str, tuple[Loop, Loop, int]] = {
         "c51 update, atari network": (partial(_updates, "atari"), partial(bare_c51, "atari"), 3),
         "c51 update, minatar network": (
             partial(_updates, "minatar"),
@@ -78,7 +81,9 @@ def _updates(suite: str) -> Callable[[], None]:
     """One C51 update, with its sampling, of an agent whose replay holds random observations."""
     spec = SPECS[suite]
     changes = {"torso": "auto", "replay_capacity": TRANSITIONS}
-    agent = C51Agent(arm_settings("c51", "bn-batch", "atari", changes), spec, 0, 10**6)
+    settings = arm_settings("c51", "bn-batch", "atari", changes)
+    assert isinstance(settings, C51Settings)
+    agent = C51Agent(settings, spec, 0, 10**6)
     pictures = _random_obs(spec, 50)
     agent.begin(pictures[:1])
     going_on, reward = np.zeros(1, bool), np.zeros(1, np.float32)
@@ -101,7 +106,9 @@ def bare_network(suite: str, channels: int, outputs: int) -> nn.Sequential:
             nn.Conv2d(channels, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Flatten(),
             nn.Linear(1024, 128), nn.BatchNorm1d(128), nn.ReLU(), nn.Linear(128, outputs),
         ]  # fmt: skip
-    return nn.Sequential(*layers).to(memory_format=torch.channels_last)
+    network = nn.Sequential(*layers)
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return network
 
 
 def _floats(obs: torch.Tensor, scale: float) -> torch.Tensor:
@@ -172,7 +179,8 @@ def bare_pqn(game: str) -> Callable[[], None]:
             last = values(obs[:ENVS]).amax(-1)
         going_on = 1 - torch.from_numpy(np.array(ended, dtype=np.float32))
         reward = torch.from_numpy(np.array(rewards))
-        following, targets, longer = [*best_values[1:], last], [], last
+        following, longer = [*best_values[1:], last], last
+        targets: list[torch.Tensor] = []
         for t in reversed(range(STEPS)):
             mixed = 0.65 * longer + 0.35 * following[t]
             longer = reward[t] + 0.99 * going_on[t] * mixed

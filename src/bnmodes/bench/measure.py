@@ -83,7 +83,7 @@ def measure(case: Case, seconds: float) -> dict[str, Any]:
     return result
 
 
-def _for_seconds(work: Callable[[], None], at_least: float) -> tuple[int, float]:
+def _for_seconds(work: Callable[[], object], at_least: float) -> tuple[int, float]:
     """Calls that were made, and the time that they took."""
     calls, begin = 0, time.perf_counter()
     while (elapsed := time.perf_counter() - begin) < at_least or calls == 0:

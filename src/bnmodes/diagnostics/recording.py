@@ -120,11 +120,6 @@ def _keep_units(layers: list[LayerRecord], name: str, norm, inputs, _output) -> 
     layers.append(LayerRecord(name, norm, inputs[0], inputs[0]))
 
 
-def _keep_units(layers: list[LayerRecord], name: str, norm, inputs, _output) -> None:
-    """A norm behind the activation reads the units themselves."""
-    layers.append(LayerRecord(name, norm, inputs[0], inputs[0]))
-
-
 def _keep_parts(
     layers: list[LayerRecord], parts: Mapping[str, slice], norm, inputs, _output
 ) -> None:
