@@ -19,7 +19,9 @@ import numpy as np
 
 from bnmodes.analysis.mechanism import VALUE_ROLES
 from bnmodes.execution import PLAIN
-from bnmodes.runs.folder import RunFolder, _described, write_json
+from bnmodes.files import sha256_of, write_json
+from bnmodes.runs.completion import Completion
+from bnmodes.runs.folder import RunFolder, _described
 from bnmodes.studies.registry import find_study
 from bnmodes.studies.results import run_path
 from bnmodes.studies.study import Study, StudyRun
@@ -47,7 +49,8 @@ def make_run(root: Path, study: Study, run: StudyRun, rng: np.random.Generator) 
             file.write(json.dumps(row) + "\n")
         for place in range(1, 21):
             file.write(_diagnostics(total * place // 20, run, rng) + "\n")
-    write_json(folder.done_path, {"decision": total})
+    files = (folder.metrics_path, folder.spec_path)
+    Completion(total, sha256={path.name: sha256_of(path) for path in files}).write(folder.done_path)
 
 
 def _diagnostics(decision: int, run: StudyRun, rng: np.random.Generator) -> str:
