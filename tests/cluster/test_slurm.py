@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bnmodes.runs.folder import RunFolder
-from bnmodes.studies.launch.slurm_queue import job_states, queued_commands, run_states
+from bnmodes.studies.launch.slurm_queue import job_states, queued_runs, run_states
 from bnmodes.studies.results import run_path
 from helpers.small_study import half_done, same_results, small_study, times_resumed
 from slurm_cluster import slurm_cluster
@@ -34,8 +34,8 @@ def start(bnmodes, tmp_path):
 
 
 def job_of(root: Path, folder: Path) -> str:
-    jobs = queued_commands(root, job_states())
-    return next(job for job, orders in jobs.items() if folder in [o.folder for o in orders])
+    jobs = queued_runs(root, job_states())
+    return next(job for job, folders in jobs.items() if folder in folders)
 
 
 def jobs_in_queue() -> list[str]:
