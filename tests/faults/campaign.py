@@ -49,7 +49,7 @@ PARTS: dict[str, Callable[[Path], Counter]] = {
     "runs killed": lambda place: kills.kill_runs(place, 150, seed=2),
     "Atari runs killed": lambda place: kills.kill_runs(place, 15, 2, atari_specs()),
     "launchers killed": lambda place: kills.kill_studies(place, STUDY, 40, seed=2),
-    "signals at start-up": lambda place: signals.interrupt_starts(place, 12, seed=2),
+    "signals at start-up": lambda place: signals.interrupt_starts(place, 24, seed=2),
     "disk full": lambda place: files.fill_the_disk(
         SPEC, place, [2**n for n in range(6, 21)] + [3 * 2**n for n in range(6, 18)]
     ),
