@@ -82,7 +82,7 @@ def run_study(study: Study, root: Path, launcher: Launcher, stop: StopRequest) -
                 display.refresh()
                 time.sleep(launcher.poll_seconds)
         finally:
-            if schedule.running:
+            if schedule.running and stop.requested:
                 display.say("waiting for runs to keep their checkpoints; Ctrl-C again ends them")
             launcher.cancel()
             _take_outcomes(schedule, root, launcher, display)
