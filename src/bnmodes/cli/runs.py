@@ -3,6 +3,7 @@
 import math
 import os
 import sys
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
@@ -89,9 +90,10 @@ def agent_named(args: list[str], command: str) -> tuple[str, list[str]]:
 
 
 def described(agent: str) -> str:
-    """The agent in a line, and its arms in another: the help's own first lines are not wrapped."""
+    """The agent in a line, and its arms in others: the help wraps no line of its beginning."""
     kind = find_agent(agent)
-    return f"{kind.summary}.\n\nArms: {', '.join(kind.arms)}."
+    arms = textwrap.wrap(f"Arms: {', '.join(kind.arms)}.", 78, break_on_hyphens=False)
+    return "\n\n".join([f"{kind.summary}.", *arms])
 
 
 def train_command(args: list[str]) -> None:

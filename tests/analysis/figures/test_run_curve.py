@@ -31,7 +31,12 @@ def written(root, run, kinds=("evaluation",)):
 def drawn(monkeypatch):
     """The figures instead of their files."""
     figures = []
-    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: figures.append(figure))
+
+    def keep(figure, path, **_):
+        path.touch()
+        figures.append(figure)
+
+    monkeypatch.setattr(Figure, "savefig", keep)
     return figures
 
 
