@@ -263,6 +263,7 @@ def test_the_papers_atari_hyperparameters():
 
 
 LEARNING = {
+    "pool_rows": 64,
     "gamma": 0.9,
     "clip_rewards": False,
     "updates_per_decision": 1.0,
