@@ -6,19 +6,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import rankdata
 
 from bnmodes.analysis.significance import holm, permutation_p_values, smallest_possible_p
-from bnmodes.analysis.statistics import iqm, mean
 
 NAN = float("nan")
 
 
-def brute_p(a, b, statistic):
-    """Every way to deal the runs of each game out to two arms of the same size."""
+def brute_p(a, b):
+    """Every way to deal the runs of each game out to two arms of the same size, judged by the mean
+    over games of the difference of the arms' mean ranks (here: rank over the number of runs)."""
     by_game = []
     for ours, theirs in zip(a, b, strict=True):
         there = ~(np.isnan(ours) | np.isnan(theirs))
-        runs = [*ours[there], *theirs[there]]
+        scores = [*ours[there], *theirs[there]]
+        runs = list(rankdata(scores) / len(scores))
         deals = []
         for chosen in itertools.combinations(range(len(runs)), len(runs) // 2):
             mine = [runs[i] for i in chosen]
@@ -27,31 +29,33 @@ def brute_p(a, b, statistic):
         by_game.append(deals)
 
     def size(deal):
-        arms = []
-        for side in (0, 1):
-            width = max(len(of_game[side]) for of_game in deal)
-            arms.append(np.array([g[side] + [NAN] * (width - len(g[side])) for g in deal]))
-        return abs(statistic(arms[0]) - statistic(arms[1]))
+        return abs(np.mean([np.mean(mine) - np.mean(yours) for mine, yours in deal]))
 
     sizes = [size(deal) for deal in itertools.product(*by_game)]
-    kept = ~(np.isnan(a) | np.isnan(b))
-    seen = abs(statistic(np.where(kept, a, NAN)) - statistic(np.where(kept, b, NAN)))
+    seen = size([deals[0] for deals in by_game])  # the first half of the runs are a's
     return np.mean([one >= seen - 1e-9 for one in sizes])
 
 
-@pytest.mark.parametrize("statistic", [iqm, mean])
 @pytest.mark.parametrize("gap", [0.0, 1.5])
-def test_few_deals_are_all_looked_at(statistic, gap):
+@pytest.mark.parametrize("rounded", [False, True])
+def test_few_deals_are_all_looked_at(gap, rounded):
     a, b = np.random.default_rng(2).normal(size=(2, 2, 3))
     a = a + gap
-    found = permutation_p_values(a[None], b[None], statistic)
-    np.testing.assert_allclose(found, brute_p(a, b, statistic))
+    if rounded:  # ties
+        a, b = a.round(), b.round()
+    np.testing.assert_allclose(permutation_p_values(a[None], b[None]), brute_p(a, b))
+
+
+def test_runs_that_all_beat_the_others_have_the_smallest_possible_p():
+    a = np.array([[3.0, 2.0, 9.0, 4.0, 2.5]])
+    p = permutation_p_values(a[None], a[None] - 8.0)
+    np.testing.assert_allclose(p, smallest_possible_p(np.ones((1, 5), bool)))
 
 
 def test_a_seed_that_one_arm_lacks_is_left_out_of_both():
     a = np.array([[5.0, 6.0, NAN], [7.0, 8.0, 9.0]])
     b = np.array([[1.0, 2.0, 99.0], [1.5, 2.5, 3.5]])
-    np.testing.assert_allclose(permutation_p_values(a[None], b[None]), brute_p(a, b, iqm))
+    np.testing.assert_allclose(permutation_p_values(a[None], b[None]), brute_p(a, b))
     assert smallest_possible_p(~np.isnan(a)) == 2 / (6 * 20)
 
 
@@ -109,7 +113,8 @@ def claims_of_equal_arms(games, seeds, seed):
 def test_studies_of_equal_arms_seldom_claim_a_difference(games, seeds):
     judged, uncorrected = claims_of_equal_arms(games, seeds, seed=0)
     assert judged <= MOST_CLAIMS
-    assert uncorrected > MOST_CLAIMS, "the bound would see a procedure without Holm's correction"
+    if games == 5:  # with few runs there are few ranks, and hardly a p below 5%
+        assert uncorrected > MOST_CLAIMS, "the bound would see a procedure without the correction"
 
 
 @given(st.lists(st.floats(1e-4, 1), min_size=1, max_size=8))

@@ -176,8 +176,9 @@ def sentences(numbers: StudyNumbers) -> list[str]:
         if together > 0.5
         else "this does not order the scores"
     )
+    games = f"{len(by_game)} game{'s' * (len(by_game) > 1)}"
     return [
         shown,
         f"Over the runs of these arms, {verdict}: rank correlation of that share with AUC within "
-        f"a game {together:+.2f} (mean of {len(by_game)} games; it says nothing of causes).",
+        f"a game {together:+.2f} (mean of {games}; it says nothing of causes).",
     ]

@@ -1,8 +1,11 @@
 """Is a difference between two arms more than chance? Permutation tests and Holm's correction.
 
 If two arms are equal, then within each game any of their runs could have been either arm's. So the
-runs of each game are dealt out anew to the two arms, and a difference of IQMs is judged by how many
-of these deals differ as much. Every deal is looked at where there are few, else a random sample.
+runs of each game are dealt out anew to the two arms, and the difference of their ranks is judged by
+how many of these deals differ as much: each run counts as the share of its game's runs that it
+beats. (Judged by the difference of IQMs, five runs that all beat five others on one game could be
+chance: where an arm has a single run of the other's kind, the IQM leaves just that run out.) Every
+deal is looked at where there are few, else a random sample.
 Runs of different arms with the same seed share nothing but their seed (the first update drives them
 apart), so all runs of a game are dealt together; only seeds that both arms have are used. If seeds
 did couple the arms, the test would be cautious: a true difference would be found less often.
@@ -19,7 +22,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bnmodes.analysis.resampling import shared_runs
-from bnmodes.analysis.statistics import Statistic, compare, iqm, require_runs
+from bnmodes.analysis.statistics import compare, mean, require_runs
 
 PERMUTATIONS = 10_000
 """Deals that are looked at, at most."""
@@ -29,7 +32,6 @@ _CHUNK = 2**20  # numbers that are dealt out at once
 def permutation_p_values(
     a: Float[np.ndarray, "measures games seeds"],
     b: Float[np.ndarray, "measures games seeds"],
-    statistic: Statistic = iqm,
     *,
     permutations: int = PERMUTATIONS,
     seed: int = 0,
@@ -38,12 +40,13 @@ def permutation_p_values(
     a, b = shared_runs(a, b)
     require_runs(a)
     present = ~np.isnan(a[0])
-    pooled = np.concatenate([a, b], axis=-1)  # measures, games, both arms' seeds
+    pooled = _shares_beaten(np.concatenate([a, b], axis=-1))  # measures, games, both arms' seeds
+    a, b = np.split(pooled, 2, axis=-1)
     sides, is_exact = _deals(present, permutations, np.random.default_rng(seed))
-    observed = _size(statistic(a), statistic(b))  # [measures]
+    observed = _size(mean(a), mean(b))  # [measures]
     step = max(1, _CHUNK // pooled.size)
     dealt = np.concatenate(
-        [_dealt(pooled, sides[at : at + step], statistic) for at in range(0, len(sides), step)],
+        [_dealt(pooled, sides[at : at + step]) for at in range(0, len(sides), step)],
         axis=-1,
     )  # [measures, deals]
     if not is_exact:  # the deal that was seen is one of them
@@ -79,6 +82,15 @@ def holm(
     return corrected
 
 
+def _shares_beaten(
+    runs: Float[np.ndarray, "measures games runs"],
+) -> Float[np.ndarray, "measures games runs"]:
+    """Of the runs of its game; a tie counts a half, differences of rounding are ties."""
+    wins = (1 + compare(runs[..., :, None], runs[..., None, :])) / 2
+    shares = np.nanmean(np.where(np.isnan(runs)[..., None], 0.0, wins), axis=-1)
+    return np.where(np.isnan(runs), np.nan, shares)
+
+
 def _size(a: np.ndarray | float, b: np.ndarray | float) -> np.ndarray:
     """|a − b|, where a difference of rounding is none."""
     return np.abs(np.where(compare(a, b) == 0, 0.0, np.subtract(a, b)))
@@ -108,7 +120,7 @@ def _every_deal(places: Bool[np.ndarray, " both_seeds"]) -> list[np.ndarray]:
     return deals
 
 
-def _dealt(pooled: np.ndarray, sides: np.ndarray, statistic: Statistic) -> np.ndarray:
+def _dealt(pooled: np.ndarray, sides: np.ndarray) -> np.ndarray:
     """[measures, deals]: how far apart the arms are after each deal."""
     runs = (sides >= 0).sum(-1)[0] // 2  # of each arm in each game, the same in every deal
     if (runs == sides.shape[-1] // 2).all():  # nothing missing: half of the places each
@@ -118,4 +130,4 @@ def _dealt(pooled: np.ndarray, sides: np.ndarray, statistic: Statistic) -> np.nd
         first, second = (np.take_along_axis(pooled[:, None], arm[None], axis=-1) for arm in arms)
     else:
         first, second = (np.where(sides == side, pooled[:, None], np.nan) for side in (0, 1))
-    return _size(statistic(first), statistic(second))
+    return _size(mean(first), mean(second))
