@@ -4,9 +4,9 @@ PyTorch and oneDNN choose their kernels by the processor's instruction set, and 
 differ by rounding. Two environment variables make them believe in an older processor than this one;
 no variable makes it newer, so only the sets that it has are run.
 
-Each set runs all tests marked `numeric` that are not slow: the oldest with one thread, the others
-with two (`make test` is one thread on the newest). Those that also state learning take another of
-three seeds in each set, and the newest takes all that are left. `--all` runs every set with one and
+Each older set runs all tests marked `numeric` that are not slow: the oldest with one thread, the next
+with two. The newest, on which `make test` has run them with one thread, runs those that state
+learning with two. These take another of three seeds in each set, and the newest all that are left. `--all` runs every set with one and
 two threads and all three seeds, and what is slow too; it takes hours. Runs that are compared with
 themselves on one machine are not marked `numeric`.
 """
@@ -39,7 +39,7 @@ def spread(sets: list[str]) -> list[tuple[str, int, tuple[int, ...], str]]:
             name,
             1 if place == 0 < newest else 2,
             SEEDS[place:] if place == newest else SEEDS[place : place + 1],
-            "numeric and not slow",
+            "learns and not slow" if place == newest > 0 else "numeric and not slow",
         )
         for place, name in enumerate(sets)
     ]
