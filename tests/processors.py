@@ -4,11 +4,11 @@ PyTorch and oneDNN choose their kernels by the processor's instruction set, and 
 differ by rounding. Two environment variables make them believe in an older processor than this one;
 no variable makes it newer, so only the sets that it has are run.
 
-Each older set runs all tests marked `numeric` that are not slow: the oldest with one thread, the next
-with two. The newest, on which `make test` has run them with one thread, runs those that state
-learning with two. These take another of three seeds in each set, and the newest all that are left. `--all` runs every set with one and
-two threads and all three seeds, and what is slow too; it takes hours. Runs that are compared with
-themselves on one machine are not marked `numeric`.
+The oldest set runs all tests marked `numeric` that are not slow, with one thread. The others, the
+newest of which `make test` has used, run those that state what an agent learns, with two threads.
+These take another of three seeds in each set, and the newest all that are left. `--all` runs all of
+them in every set with one and two threads and all three seeds, and what is slow too; it takes hours.
+Runs that are compared with themselves on one machine are not marked `numeric`.
 """
 
 import os
@@ -39,7 +39,7 @@ def spread(sets: list[str]) -> list[tuple[str, int, tuple[int, ...], str]]:
             name,
             1 if place == 0 < newest else 2,
             SEEDS[place:] if place == newest else SEEDS[place : place + 1],
-            "learns and not slow" if place == newest > 0 else "numeric and not slow",
+            f"{'learns' if place else 'numeric'} and not slow",
         )
         for place, name in enumerate(sets)
     ]

@@ -14,7 +14,7 @@ from bnmodes.analysis.resampling import (
     shared_runs,
 )
 from bnmodes.analysis.significance import holm, permutation_p_values, smallest_possible_p
-from bnmodes.analysis.statistics import Interval, compare, iqm
+from bnmodes.analysis.statistics import Interval, compare, iqm, mean
 from bnmodes.studies.study import Arm
 
 ABOVE = "above"
@@ -85,7 +85,7 @@ def judge(
             ours, theirs = shared_runs(pair.ours[measure], pair.theirs[measure])
             options: dict[str, Any] = {"interval": interval, "resamples": resamples}
             difference = paired_difference(ours, theirs, **options)
-            p = float(corrected[place])
+            p, of_means = float(corrected[place]), float(mean(ours) - mean(theirs))
             ahead = compare(np.nanmean(ours, axis=-1), np.nanmean(theirs, axis=-1)) > 0
             carrier, left = _carrier(ours, theirs, difference.point)
             found.append(
@@ -96,7 +96,7 @@ def judge(
                     difference,
                     probability_of_improvement(pair.ours[measure], pair.theirs[measure], **options),
                     p,
-                    _verdict(p, difference.point, ~np.isnan(ours), len(pairs)),
+                    _verdict(p, difference.point, of_means, ~np.isnan(ours), len(pairs)),
                     int(ahead.sum()),
                     len(games),
                     None if carrier is None else games[carrier],
@@ -106,8 +106,10 @@ def judge(
     return found
 
 
-def _verdict(p: float, difference: float, present: np.ndarray, pairs: int) -> str:
-    if p <= SIGNIFICANCE:
+def _verdict(p: float, difference: float, of_means: float, present: np.ndarray, pairs: int) -> str:
+    """`difference` is that of the IQMs, `of_means` that of the means, which p judges: where they
+    do not go the same way nothing is claimed."""
+    if p <= SIGNIFICANCE and difference * of_means > 0:
         return ABOVE if difference > 0 else BELOW
     if smallest_possible_p(present) * pairs > SIGNIFICANCE:
         return UNJUDGED

@@ -1,11 +1,11 @@
 """Is a difference between two arms more than chance? Permutation tests and Holm's correction.
 
 If two arms are equal, then within each game any of their runs could have been either arm's. So the
-runs of each game are dealt out anew to the two arms, and the difference of their ranks is judged by
-how many of these deals differ as much: each run counts as the share of its game's runs that it
-beats. (Judged by the difference of IQMs, five runs that all beat five others on one game could be
-chance: where an arm has a single run of the other's kind, the IQM leaves just that run out.) Every
-deal is looked at where there are few, else a random sample.
+runs of each game are dealt out anew to the two arms, and the difference of their means is judged by
+how many of these deals differ as much. (Judged by the difference of IQMs, five runs that all beat
+five others on one game could be chance: where a deal gives an arm a single run of the other's kind,
+the IQM leaves just that run out.) Every deal is looked at where there are few, else a random
+sample.
 Runs of different arms with the same seed share nothing but their seed (the first update drives them
 apart), so all runs of a game are dealt together; only seeds that both arms have are used. If seeds
 did couple the arms, the test would be cautious: a true difference would be found less often.
@@ -40,8 +40,7 @@ def permutation_p_values(
     a, b = shared_runs(a, b)
     require_runs(a)
     present = ~np.isnan(a[0])
-    pooled = _shares_beaten(np.concatenate([a, b], axis=-1))  # measures, games, both arms' seeds
-    a, b = np.split(pooled, 2, axis=-1)
+    pooled = np.concatenate([a, b], axis=-1)  # measures, games, both arms' seeds
     sides, is_exact = _deals(present, permutations, np.random.default_rng(seed))
     observed = _size(mean(a), mean(b))  # [measures]
     step = max(1, _CHUNK // pooled.size)
@@ -80,15 +79,6 @@ def holm(
         least = max(least, float(scaled.min()))
         corrected[place] = np.minimum(np.maximum(scaled, least), 1.0)
     return corrected
-
-
-def _shares_beaten(
-    runs: Float[np.ndarray, "measures games runs"],
-) -> Float[np.ndarray, "measures games runs"]:
-    """Of the runs of its game; a tie counts a half, differences of rounding are ties."""
-    wins = (1 + compare(runs[..., :, None], runs[..., None, :])) / 2
-    shares = np.nanmean(np.where(np.isnan(runs)[..., None], 0.0, wins), axis=-1)
-    return np.where(np.isnan(runs), np.nan, shares)
 
 
 def _size(a: np.ndarray | float, b: np.ndarray | float) -> np.ndarray:
