@@ -6,9 +6,9 @@ no variable makes it newer, so only the sets that it has are run.
 
 The oldest set runs all tests marked `numeric` that are not slow, with one thread. The others, the
 newest of which `make test` has used, run those that state what an agent learns, with two threads.
-These take another of three seeds in each set, and the newest all that are left. `--all` runs all of
-them in every set with one and two threads and all three seeds, and what is slow too; it takes hours.
-Runs that are compared with themselves on one machine are not marked `numeric`.
+These take another of three seeds in each set, and the newest all that are left. `--all` runs all
+of them in every set with one and two threads and all three seeds, and what is slow too; it takes
+hours. Runs that are compared with themselves on one machine are not marked `numeric`.
 """
 
 import os
