@@ -96,7 +96,7 @@ QUICK_ACTOR_CRITICS = Study(
     ),
     games=("minatar/breakout", "minatar/space_invaders"),
     seeds=(0, 1, 2),
-    total_decisions=20_000,
+    total_decisions=12_000,
     record_every_decisions=1_000,
     evaluation=EvaluationSettings(every_decisions=2_000, epsilon=0.0),
     reference="TD3",
