@@ -277,9 +277,12 @@ LEARNING = {
 
 
 def learned(probe: str, arm: str, seed: int) -> C51Agent:
-    """ε of a half keeps every action visited; off-policy values are those of the greedy policy."""
+    """ε of a half keeps every action visited; off-policy values are those of the greedy policy.
+
+    Joined rows learn a game that never ends more slowly: at some seeds the values are still 0.3
+    below the true 5 after 1,000 decisions, and within 0.1 of it after 1,500."""
     agent, games = build(arm, f"probe/{probe}", seed=seed, alpha=0.1, **LEARNING)
-    play(agent, games, decisions=1000)
+    play(agent, games, decisions=1500 if (probe, arm) == ("truncation", "bn-joined") else 1000)
     return agent
 
 
