@@ -15,11 +15,12 @@ from types import SimpleNamespace
 import pytest
 
 from bnmodes import cli, plugins, train
+from bnmodes.analysis import publish
 from bnmodes.analysis.export import export
 from bnmodes.analysis.figures import figure
 from bnmodes.analysis.report import report
 from bnmodes.cli import figure as paper_figure
-from bnmodes.cli import runs
+from bnmodes.cli import runs, study_publish
 from bnmodes.cli.launching import LaunchOptions
 from bnmodes.cli.options import parse
 from bnmodes.execution import Execution
@@ -47,7 +48,7 @@ def by_page(*languages: str) -> list[str]:
 @pytest.fixture
 def desk(tmp_path, monkeypatch):
     """An empty folder as the reader's, with the repository's examples, and some results."""
-    for name in ("examples", "benchmarks", "constraints.txt"):
+    for name in ("examples", "benchmarks", "constraints.txt", "docs"):
         (tmp_path / name).symlink_to(ROOT / name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plugins, "_loaded", {})  # every page has a my_study.py of its own
@@ -146,6 +147,8 @@ def understood(desk, trained, run, monkeypatch):
     everywhere(results, "gather", made_up)
     everywhere(registry, "find_study", small)
     everywhere(report, "write_report", lambda numbers, page, formats: None)
+    everywhere(study_publish, "_about", lambda *_: {})
+    everywhere(publish, "publish", lambda made_up, about, folder: None)
     monkeypatch.setattr(paper_figure, "figure_command", figure_is_named)
     monkeypatch.setattr(Execution, "validate_here", lambda execution: None)
     monkeypatch.setattr(LaunchOptions, "open", lambda *arguments: None)

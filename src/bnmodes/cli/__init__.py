@@ -35,6 +35,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "study status": ("study:study_status", "how far a study is"),
     "study export": ("study:study_export", "write a study's results as one table"),
     "study report": ("study:study_report", "write a study's report with its figures"),
+    "study publish": (
+        "study_publish:study_publish",
+        "write a study's results as a small folder, with a page",
+    ),
+    "study import": (
+        "study_publish:study_import",
+        "put published results back, to draw them without a run",
+    ),
     "study power": ("study:study_power", "how many seeds the next study would need"),
     "figure": ("figure:figure_command", "draw a figure of the paper by its number"),
     "study clean": ("study_clean:study_clean", "delete what a study has left half-done"),

@@ -92,6 +92,11 @@ def study_run(args: list[str]) -> None:
             f"{options.out / 'logs'}; the same command tries them again"
         )
         sys.exit(1)
+    from bnmodes.studies.results import imported_note, is_imported
+
+    imported = [run for run in schedule.done if is_imported(run, options.out)]
+    if note := imported_note(imported, len(schedule.done)):
+        console.print(wrapped(f"note: {note}; to make them, run the study in another --out"))
     console.print(
         f"all {len(study.runs)} runs of {study.name} are done; "
         f"`{options.report_command(options.out)}` draws them"
@@ -109,24 +114,35 @@ class Status(Choice):
 def study_status(args: list[str]) -> None:
     options = parse(Status, args, "bnmodes study status")
     study = options.study()
-    from bnmodes.studies.results import outdated_notes, outdated_runs, require_results
+    from bnmodes.runs.folder import RunFolder
+    from bnmodes.studies.results import (
+        imported_note,
+        is_imported,
+        outdated_notes,
+        outdated_runs,
+        require_results,
+        run_path,
+    )
     from bnmodes.studies.status import status_table
 
     require_results(options.out)
     outdated = outdated_runs(study, options.out)
     console.print(status_table(study, options.out, run_states(options.out), outdated))
-    for sentence in outdated_notes(outdated, options.out):
+    finished = [run for run in study.runs if RunFolder(run_path(options.out, run)).finished]
+    imported = imported_note([r for r in finished if is_imported(r, options.out)], len(finished))
+    for sentence in (*outdated_notes(outdated, options.out), *filter(None, [imported])):
         console.print(wrapped(f"note: {sentence}"))
 
 
 def tell_changes(results: "StudyResults") -> None:
     """What of the found runs is not as it would be run now."""
-    from bnmodes.studies.results import damaged_notes, outdated_notes
+    from bnmodes.studies.results import damaged_notes, imported_note, outdated_notes
     from bnmodes.studies.schedule import changed_plugins
 
     finished = set(results.study.runs) - set(results.missing)
     left_out = outdated_notes(results.outdated, results.root) + damaged_notes(results.damaged)
-    for sentence in (*changed_plugins(finished, results.root), *left_out):
+    imported = filter(None, [imported_note(results.imported, len(finished))])
+    for sentence in (*changed_plugins(finished, results.root), *left_out, *imported):
         console.print(wrapped(f"note: {sentence}"))
 
 

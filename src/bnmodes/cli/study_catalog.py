@@ -34,13 +34,16 @@ class Choice:
     seeds: Annotated[tuple[int, ...], ALL_BY_DEFAULT] = ()
     """Only these seeds."""
 
+    def command(self, name: str, *options: str) -> str:
+        """Another command on just what was chosen here, such as "report"."""
+        words = ["bnmodes", "study", name, self.name]
+        for part in ("arms", "games", "seeds"):
+            if chosen := getattr(self, part):
+                words += [f"--{part}", *map(str, chosen)]
+        return shlex.join([*words, *options])
+
     def report_command(self, out: Path) -> str:
-        """The command that reports just what was chosen here."""
-        words = ["bnmodes", "study", "report", self.name]
-        for name in ("arms", "games", "seeds"):
-            if chosen := getattr(self, name):
-                words += [f"--{name}", *map(str, chosen)]
-        return shlex.join([*words, "--out", str(out)])
+        return self.command("report", "--out", str(out))
 
     def study(self) -> Study:
         return find_study(self.name).restricted(self.arms, self.games, self.seeds)

@@ -22,6 +22,8 @@ class Completion:
     """Whether its final networks stayed."""
     sha256: dict[str, str] = field(default_factory=dict)
     """Checksums of metrics.jsonl and spec.json; none in runs from before there were any."""
+    imported: bool = False
+    """Whether it was not run here, but put back from published results."""
 
     @property
     def diverged(self) -> bool:
@@ -30,7 +32,7 @@ class Completion:
     def write(self, path: Path) -> None:
         """After this the checkpoints are deleted: it must have reached the disk."""
         data = asdict(self)
-        write_json(path, data | {"checksum": _checksum(data)})
+        write_json(path, data | {"checksum": checksum_of(data)})
         flush_to_disk(path)
         flush_to_disk(path.parent)
 
@@ -42,12 +44,12 @@ def read_completion(path: Path) -> Completion | None:
         if "checksum" not in data:
             return Completion(data["decision"], data["resumes"]) if _is_older(data) else None
         checksum = data.pop("checksum")
-        return Completion(**data) if checksum == _checksum(data) else None
+        return Completion(**data) if checksum == checksum_of(data) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def _checksum(data: dict) -> str:
+def checksum_of(data: dict) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 

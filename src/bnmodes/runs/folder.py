@@ -246,8 +246,9 @@ class RunFolder:
 
         loaded = checkpoint.load(self.final_path if self.finished else self.path)
         if loaded is None and (completion := self.completion):
-            kept = completion.networks_kept
-            reason = "are gone" if kept else "were not kept (`study run --keep-networks`)"
+            reason = "were not kept (`study run --keep-networks`)"
+            if completion.networks_kept or completion.imported:
+                reason = "are not imported" if completion.imported else "are gone"
             raise UsageError(
                 f"the final networks of {self.path} {reason}: to have them, delete that folder and "
                 "run it again, keeping them."

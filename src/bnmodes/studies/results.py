@@ -1,7 +1,7 @@
 """Whatever runs of a study exist, as one tidy table, and which are missing."""
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -42,6 +42,10 @@ class StudyResults:
     diverged: Mapping[StudyRun, int] = field(default_factory=dict)
     """Finished runs that ended because their networks were no longer finite numbers, and the last
     decision at which they were. They have no scores after it."""
+    imported: tuple[StudyRun, ...] = ()
+    """Finished runs that were not run here, but put back from published results."""
+    asked: set[str] = field(default_factory=set, compare=False)
+    """The metrics whose rows were read so far, from this or from a part of it."""
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
@@ -50,7 +54,9 @@ class StudyResults:
 
     def rows(self, metrics: Iterable[str]) -> pl.DataFrame:
         """The part of the table that has these metrics; nothing else is read."""
-        return self.table.filter(pl.col("metric").is_in(list(metrics))).collect()
+        names = list(metrics)
+        self.asked.update(names)
+        return self.table.filter(pl.col("metric").is_in(names)).collect()
 
     @cached_property
     def returns(self) -> pl.DataFrame:
@@ -109,6 +115,20 @@ def outdated_notes(outdated: Mapping[StudyRun, str], root: Path) -> list[str]:
     ]
 
 
+def is_imported(run: StudyRun, root: Path) -> bool:
+    """Whether the finished run in the folder of results was not run here."""
+    completion = RunFolder(run_path(root, run)).completion
+    return completion is not None and completion.imported
+
+
+def imported_note(imported: Collection[StudyRun], total: int) -> str:
+    """Which of the finished runs were not made here; empty: none."""
+    if not imported:
+        return ""
+    some = "all" if len(imported) == total else f"{len(imported):,} of"
+    return f"{some} {total:,} finished runs were imported from published results, not run here"
+
+
 def log_path(root: Path, run: StudyRun) -> Path:
     return root / "logs" / f"{run.spec.content_hash}.log"
 
@@ -146,7 +166,8 @@ def gather(study: Study, root: Path) -> StudyResults:
     table = columns_of(finished, root, study.name).join(places.lazy(), on="run").select(*SCHEMA)
     last_finite = {run: folders[run.spec.content_hash].last_finite_decision for run in there}
     diverged = {run: decision for run, decision in last_finite.items() if decision is not None}
-    return StudyResults(study, table, missing, root, outdated, damaged, diverged)
+    imported = tuple(run for run in there if is_imported(run, root))
+    return StudyResults(study, table, missing, root, outdated, damaged, diverged, imported)
 
 
 def _nothing_message(study: Study, root: Path) -> str:

@@ -43,10 +43,15 @@ class Schedule:
     """Of runs stopped from outside: at which decision, and how often there."""
 
 
-def prepare(study: Study, root: Path) -> None:
-    """Make the results folder, or refuse one that holds something else."""
+def refuse_other_files(root: Path) -> None:
+    """A folder of results is new or holds results."""
     if root.is_file() or (root.is_dir() and any(root.iterdir()) and not (root / "runs").is_dir()):
         raise UsageError(f"{root} holds other files and no results: choose another --out.")
+
+
+def prepare(study: Study, root: Path) -> None:
+    """Make the results folder, or refuse one that holds something else."""
+    refuse_other_files(root)
     for folder in ("runs", "studies", "logs", "damaged", "slurm"):
         refuse_link(root / folder)
     (root / "runs").mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ from bnmodes.analysis.report.page import (
 from bnmodes.analysis.report.runs import arm_name
 from bnmodes.analysis.statistics import AGGREGATES, compare
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers, missing_text
-from bnmodes.studies.results import damaged_notes, outdated_notes
+from bnmodes.studies.results import damaged_notes, imported_note, outdated_notes
 from bnmodes.studies.study import Arm, Study
 
 
@@ -169,6 +169,8 @@ def completeness_section(numbers: StudyNumbers) -> str:
     content = [f'<p id="finished" data-point="{declared - len(missing)}">{done}</p>']
     results = numbers.results
     notes = outdated_notes(results.outdated, results.root) + damaged_notes(results.damaged)
+    if imported := imported_note(results.imported, declared - len(missing)):
+        notes.append(imported[0].upper() + imported[1:])
     for note in notes:
         content.append(paragraph(f"{note}.", "warn"))
     left_out = set(study.games) - set(numbers.compared.study.games)

@@ -28,11 +28,12 @@ def summary_table(numbers: StudyNumbers) -> Table:
     for arm in numbers.arms:
         means = np.array([np.nanmean(of(numbers.raw(arm)), axis=-1) for of in MEASURES.values()])
         returns = [" / ".join(f"{mean:.1f}" for mean in of_game) for of_game in means.T]
-        scores = [_written(numbers.relative(arm, measure)) for measure in MEASURES]
+        scores = [written(numbers.relative(arm, measure)) for measure in MEASURES]
         table.add_row(arm.name, *(returns if len(games) <= _GAMES else ()), *scores)
     return table
 
 
-def _written(interval: Interval) -> str:
+def written(interval: Interval) -> str:
+    """Point and interval, with as many digits as matter."""
     digits = 0 if abs(interval.point) >= 10 else 2
     return f"{interval.point:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"

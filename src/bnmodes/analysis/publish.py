@@ -1,0 +1,134 @@
+"""A study's results as a folder to keep: numbers, figures, and a page that shows them.
+
+`studies.published` has the numbers' part of the folder and reads it.
+"""
+
+import shlex
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bnmodes.analysis.figures.figure import draw_all
+from bnmodes.analysis.figures.style import game_title, render
+from bnmodes.analysis.findings import summary
+from bnmodes.analysis.report.summary_table import written
+from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
+from bnmodes.errors import UsageError
+from bnmodes.studies.published import write_published
+from bnmodes.studies.results import StudyResults
+from bnmodes.studies.study import RETURNS
+
+FIGURES = "## Figures"
+"""The heading after which a page has no numbers but those of captions."""
+
+
+def study_numbers(results: StudyResults) -> StudyNumbers:
+    """As the report has them by default, of whatever runs are there."""
+    declared = [(each.arm, each.other) for each in results.study.contrasts]
+    return StudyNumbers(results, allow_missing=bool(results.missing), contrasts=declared or None)
+
+
+def publish(results: StudyResults, about: Mapping[str, Any], folder: Path) -> None:
+    """Write the folder, in the place of an earlier one of published results."""
+    if folder.exists() and not (folder / "study.json").is_file():
+        raise UsageError(f"{folder} holds something else: choose another --to.")
+    if results.imported:
+        raise UsageError(
+            f"{results.imported[0]}, was imported into {results.root}, and only what was run there "
+            "is published: give the --out of the runs themselves."
+        )
+    numbers = study_numbers(results)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as place:
+        staged = Path(place) / folder.name
+        (staged / "figures").mkdir(parents=True)
+        captions = {}
+        for drawing in draw_all(numbers):
+            picture = render(drawing.figure, ["png"])["png"]
+            (staged / "figures" / f"{drawing.name}.png").write_bytes(picture)
+            captions[drawing.name] = drawing.caption
+        page = numbers_page(numbers, about)
+        pictures = "\n\n".join(
+            f"![{name}](figures/{name}.png)\n\n*{caption}*" for name, caption in captions.items()
+        )
+        text = f"{page}\n{FIGURES}\n\n{pictures}\n"
+        (staged / "README.md").write_text(text, encoding="utf-8")
+        # By now everything that a report reads was asked for.
+        write_published(results, results.asked | set(RETURNS.values()), about, staged)
+        if folder.exists():
+            folder.rename(Path(place) / "before")
+        staged.rename(folder)
+
+
+def numbers_page(numbers: StudyNumbers, about: Mapping[str, Any]) -> str:
+    """The page without its figures: what was asked, scores, what the data show, how it was made."""
+    study = numbers.results.study
+    finished = len(study.runs) - len(numbers.results.missing)
+    sentences = "\n".join(f"- {_plain(sentence)}" for sentence in summary(numbers))
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    parts = [
+        f"# Results of {study.name}",
+        study.question,
+        *filter(None, [study.note]),
+        f"{finished:,} of {len(study.runs):,} runs, {study.total_decisions:,} decisions each. Mean "
+        f"returns; IQMs with {numbers.interval_words}; verdicts of permutation tests against "
+        f"{numbers.reference_name}.",
+        _score_table(numbers),
+        "## What the data show",
+        sentences,
+        "## How it was made",
+        f"```sh\n{about['command']}\n```",
+        f"Commit {about['commit']}; {about['machine']}; Python {about['python']}, {versions}. To "
+        "draw the report again, without a run:",
+        f"```sh\nbnmodes study import {shlex.quote(about['folder'])}\n{about['report']}\n```",
+        _arm_table(numbers),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _score_table(numbers: StudyNumbers) -> str:
+    games = numbers.raw(numbers.arms[0]).games
+    header = ["arm", *(f"{game_title(game)}, AUC / final" for game in games)]
+    for measure, name in MEASURE_NAMES.items():
+        header += [f"{name} IQM, {numbers.relative_unit(measure)}", f"{name}: verdict"]
+    verdicts = {
+        (one.arm.name, one.measure): one
+        for one in numbers.contrasts
+        if one.other == numbers.counterpart(one.arm)
+    }
+    rows = []
+    for arm in numbers.arms:
+        means = np.array([np.nanmean(of(numbers.raw(arm)), axis=-1) for of in MEASURES.values()])
+        row = [arm.name, *(" / ".join(f"{mean:.1f}" for mean in of_game) for of_game in means.T)]
+        for measure in MEASURES:
+            found = verdicts.get((arm.name, measure))
+            said = f"{found.verdict} (p {found.p:.2g})" if found else "–"
+            row += [written(numbers.relative(arm, measure)), said]
+        rows.append(row)
+    return _table(header, rows)
+
+
+def _arm_table(numbers: StudyNumbers) -> str:
+    rows = [
+        [
+            arm.name,
+            f"`{arm.agent}`",
+            f"`{arm.base}`",
+            ", ".join(f"`{name}` {value}" for name, value in arm.changes.items()) or "–",
+        ]
+        for arm in numbers.results.study.arms
+    ]
+    return _table(["arm", "agent", "arm of the agent", "what it changes"], rows)
+
+
+def _table(header: list[str], rows: list[list[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(_plain(cell) for cell in line)} |" for line in lines)
+
+
+def _plain(text: str) -> str:
+    """Without the signs that Markdown takes for its own."""
+    return text.replace("|", "\\|").replace("*", "\\*").replace("<", "&lt;").replace("_", "\\_")
