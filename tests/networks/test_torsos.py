@@ -41,7 +41,9 @@ def test_a_picture_too_small_for_any_convolution_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("name", "least"), [("nature", 36), ("minatar", 3), ("mrq", 31)], ids=lambda value: str(value)
+    ("name", "least"),
+    [("nature", 36), ("minatar", 3), ("minatar-deep", 7), ("mrq", 31)],
+    ids=lambda value: str(value),
 )
 def test_the_smallest_picture_of_each_torso_is_the_smallest_that_it_can_compute(name, least):
     x = torch.zeros(1, 2, least, least, dtype=torch.uint8)

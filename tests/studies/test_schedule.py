@@ -129,12 +129,14 @@ def test_a_run_that_was_stopped_and_then_fails_is_still_tried_again(tmp_path):
     assert not schedule.failed
 
 
-def test_arms_of_one_seed_and_game_come_together(tmp_path):
+def test_arms_of_one_seed_and_game_come_together_in_declared_order(tmp_path):
+    games, seeds = ("minatar/space_invaders", "minatar/breakout"), (1, 0)
+    study = small_study(games=games, seeds=seeds)
     launcher = ScriptedLauncher(lambda run, nth: "ended")
-    run_study(small_study(), tmp_path, launcher, StopRequest())
-    assert [(run.seed, run.game) for run in launcher.submitted] == sorted(
-        (run.seed, run.game) for run in small_study().runs
-    )
+    run_study(study, tmp_path, launcher, StopRequest())
+    assert [(run.seed, run.game, run.arm) for run in launcher.submitted] == [
+        (seed, game, arm.name) for seed in seeds for game in games for arm in study.arms
+    ]
 
 
 def test_a_kill_while_a_folder_is_claimed_does_not_block_it(tmp_path):

@@ -3,10 +3,12 @@
 from bnmodes import plugins
 from bnmodes.errors import UsageError
 from bnmodes.nearest import did_you_mean
-from bnmodes.studies import paper, quick
+from bnmodes.studies import evidence, paper, quick
 from bnmodes.studies.study import Study
 
-STUDIES = {study.name: study for study in (*quick.STUDIES, *paper.STUDIES)}
+STUDIES = {
+    study.name: study for study in (*quick.STUDIES, *evidence.STUDIES, *paper.STUDIES)
+}
 
 
 def find_study(name: str) -> Study:

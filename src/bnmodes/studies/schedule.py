@@ -68,8 +68,7 @@ def run_study(study: Study, root: Path, launcher: Launcher, stop: StopRequest) -
     if notes := outdated_notes(outdated_runs(study, root), root):
         raise UsageError(f"{notes[0]}, or choose another --out.")
     schedule = Schedule(waiting=deque())
-    # Seed by seed and game by game among equals: a study cut short can then compare its arms.
-    for run in sorted(study.runs, key=lambda run: (-run.relative_cost, run.seed, run.game)):
+    for run in in_order(study):
         finished = RunFolder(run_path(root, run)).finished
         (schedule.done if finished else schedule.waiting).append(run)
     with Display(study, root, schedule) as display:
@@ -93,6 +92,16 @@ def run_study(study: Study, root: Path, launcher: Launcher, stop: StopRequest) -
             _take_outcomes(schedule, root, launcher, display)
             display.refresh()
     return schedule
+
+
+def in_order(study: Study) -> list[StudyRun]:
+    """The longest runs first; among equals seed by seed, game by game, arm by arm, each in the
+    order in which the study declares them: a study cut short can then compare its arms."""
+
+    def key(run: StudyRun) -> tuple[float, int, int]:
+        return -run.relative_cost, study.seeds.index(run.seed), study.games.index(run.game)
+
+    return sorted(study.runs, key=key)  # runs are declared arm by arm, and equals keep their order
 
 
 def changed_plugins(runs: Iterable[StudyRun], root: Path) -> list[str]:

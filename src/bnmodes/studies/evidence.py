@@ -1,0 +1,208 @@
+"""Where do batch statistics at the bootstrap beat running ones, and which property of them does it?
+
+`screen-c51` looks for the factor that opens the gap in C51, `why-c51`, `why-c51-paper` and
+`why-pqn` take batch statistics apart, and `pong-short` is the paper's PQN diagnostic at its true
+size, for the first fifth of its runs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from bnmodes.runs.spec import EvaluationSettings
+from bnmodes.studies.paper import C
+from bnmodes.studies.study import Arm, Contrast, Study
+
+MINATAR_3 = ("minatar/breakout", "minatar/space_invaders", "minatar/asterix")
+"""In the order in which C51 gets above random play."""
+
+C51_DECISIONS = 50_000
+C51_BASELINE = {"updates_per_decision": 1.0, "learning_starts_decisions": 1_000}
+"""One update per decision. Learning starts in the first fiftieth of a run, as in the paper's, while
+most actions are still random."""
+
+
+def _c51(name: str, base: str, **changes: Any) -> Arm:
+    return Arm(name, base, changes=C51_BASELINE | changes)
+
+
+def _c51_study(**fields: Any) -> Study:
+    return Study(
+        games=MINATAR_3,
+        total_decisions=C51_DECISIONS,
+        record_every_decisions=1_000,
+        evaluation=EvaluationSettings(every_decisions=C51_DECISIONS // 10),
+        **fields,
+    )
+
+
+SCREENED: dict[str, dict[str, Any]] = {
+    "": {},
+    "minibatch 4": {"batch_size": 4},
+    "minibatch 8": {"batch_size": 8},
+    "online α 0.1": {"protocol.predict.update": 0.1},
+    "online α 0.001": {"protocol.predict.update": 0.001},
+    "learning rate 0.001": {"learning_rate": 1e-3},
+    "four layers": {"torso": "minatar-deep"},
+}
+"""One setting at a time away from minibatch 32, online α 0.01, learning rate 2.5e-4, two layers."""
+
+
+def _screened(statistics: str, setting: str) -> str:
+    return f"BN {statistics}{', ' * bool(setting)}{setting}"
+
+
+SCREEN_C51 = _c51_study(
+    name="screen-c51",
+    question="Which factor opens a gap between batch and running statistics at C51's bootstrap on "
+    "MinAtar: the size of the minibatch, the weight of the running statistics, the learning rate, "
+    "or depth? (A screen: two seeds, to choose what why-c51 asks.)",
+    arms=tuple(
+        _c51(_screened(statistics, setting), f"bn-{statistics}", **changes)
+        for setting, changes in SCREENED.items()
+        for statistics in ("running", "batch")
+    ),
+    seeds=(0, 1),
+    reference="BN running",
+    contrasts=tuple(
+        Contrast(
+            _screened("batch", setting),
+            _screened("running", setting),
+            "Batch statistics at the bootstrap beat running ones "
+            + (f"with {setting}." if setting else "at the baseline."),
+        )
+        for setting in SCREENED
+    ),
+)
+
+WHY_POOL_ROWS = 256
+"""Eight minibatches of 32; the default, 1,024 rows, would take five times as long for an update."""
+
+WHY_C51_ARMS = (
+    ("BN running", "bn-running", {}),
+    ("BN batch", "bn-batch", {}),
+    ("BN pool", "bn-pool", {"pool_rows": WHY_POOL_ROWS}),
+    ("BN independent", "bn-independent", {}),
+    ("BN partner", "bn-partner", {}),
+    ("BN running calibrated", "bn-running", {"calibrate_target": True}),
+    ("BN joined", "bn-joined", {}),
+    ("LN", "ln", {}),
+    ("C51", "none", {}),
+)
+WHY_C51_CONTRASTS = (
+    Contrast("BN batch", "BN running", "Batch statistics at the bootstrap beat running ones."),
+    Contrast("BN pool", "BN running", "Freshness: fresh statistics without noise beat old ones."),
+    Contrast(
+        "BN batch",
+        "BN independent",
+        "Shared noise: noise that prediction and bootstrap share is better than as much that they "
+        "do not share.",
+    ),
+    Contrast("BN independent", "BN pool", "Noise: noise in the bootstrap's statistics matters."),
+    Contrast(
+        "BN partner",
+        "BN batch",
+        "Population: the observations' statistics serve the next observations as well as their "
+        "own do, with the same noise.",
+    ),
+    Contrast(
+        "BN joined", "BN batch", "One batch of both populations is better than one batch of each."
+    ),
+    Contrast(
+        "BN running calibrated",
+        "BN running",
+        "Start: running statistics fail only because the first target network's are not "
+        "estimated yet.",
+    ),
+    Contrast("BN batch", "LN", "With batch statistics BatchNorm beats LayerNorm."),
+)
+
+
+def _why_c51(name: str, setting: str, changes: Mapping[str, Any]) -> Study:
+    return _c51_study(
+        name=name,
+        question="Which property of batch statistics at C51's bootstrap matters on MinAtar, "
+        f"{setting}: that they are fresh, that they are of the next observations, or that their "
+        "noise is shared with the prediction?",
+        arms=tuple(_c51(label, base, **own, **changes) for label, base, own in WHY_C51_ARMS),
+        seeds=(10, 11, 12, 13, 14),
+        reference="BN running",
+        contrasts=WHY_C51_CONTRASTS,
+    )
+
+
+WHY_C51 = _why_c51("why-c51", "with minibatches of 8", {"batch_size": 8})
+WHY_C51_PAPER = _why_c51("why-c51-paper", "with the paper's minibatches of 32", {})
+
+_SLOW = {"protocol.predict.update": "flax:0.999"}
+
+WHY_PQN = Study(
+    name="why-pqn",
+    question="Which property of batch statistics at PQN's bootstrap matters on MinAtar, where "
+    "running statistics follow slowly: that they are fresh, or that their noise is shared? All "
+    "arms but BN running act with batch statistics.",
+    arms=(
+        Arm("BN running", "bn-running", "pqn", _SLOW),
+        Arm("BN batch", "bn-batch", "pqn", _SLOW),
+        Arm("BN pool", "bn-pool", "pqn", _SLOW),
+        Arm("BN independent", "bn-independent", "pqn", _SLOW),
+        Arm("BN running at bootstrap", "bn-act-only", "pqn", _SLOW),
+        Arm("LN", "ln", "pqn"),
+    ),
+    games=MINATAR_3[:2],
+    seeds=(10, 11, 12, 13, 14),
+    total_decisions=200_000,
+    record_every_decisions=4_096,
+    evaluation=EvaluationSettings(every_decisions=200_000),
+    reference="BN batch",
+    metric="test",
+    final_points=3,
+    contrasts=(
+        Contrast("BN batch", "BN running", "Batch statistics beat running ones."),
+        Contrast(
+            "BN pool",
+            "BN running at bootstrap",
+            "Freshness: fresh statistics without noise beat old ones.",
+        ),
+        Contrast(
+            "BN batch",
+            "BN independent",
+            "Shared noise: noise of the acting batch itself is better than that of other rows.",
+        ),
+        Contrast(
+            "BN independent", "BN pool", "Noise: noise in the bootstrap's statistics matters."
+        ),
+        Contrast("BN batch", "LN", "With batch statistics BatchNorm beats LayerNorm."),
+    ),
+)
+
+PONG_ARMS = (
+    "BN running 0.99",
+    "BN batch",
+    "LN",
+    "BN batch at acting only 0.99",
+    "BN batch at bootstrap only 0.99",
+)
+
+PONG_SHORT = replace(
+    C,
+    name="pong-short",
+    question="Does PQN stay at random play on Pong with running statistics at the released "
+    "momentum, Flax's 0.99, while it learns with batch statistics, and which forward decides? (The "
+    "first fifth of paper-c's runs.)",
+    # ε falls over the same million decisions as in runs of ten million.
+    arms=tuple(
+        replace(arm, changes=dict(arm.changes) | {"epsilon_decay_fraction": 0.5})
+        for arm in map(C.arm, PONG_ARMS)
+    ),
+    seeds=(0, 1),
+    total_decisions=2_000_000,
+    evaluation=EvaluationSettings(every_decisions=2_000_000, test_bins=30),
+    contrasts=tuple(
+        Contrast("BN batch", other, "Batch statistics recover what running ones break.")
+        for other in PONG_ARMS
+        if "0.99" in other
+    ),
+)
+
+STUDIES = (WHY_PQN, SCREEN_C51, WHY_C51, WHY_C51_PAPER, PONG_SHORT)

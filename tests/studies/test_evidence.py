@@ -1,0 +1,97 @@
+"""The studies that ask where batch statistics matter, and why: what each varies, and what not."""
+
+import pytest
+
+from bnmodes.studies import evidence, paper
+from bnmodes.studies.evidence import PONG_SHORT, SCREEN_C51, WHY_C51, WHY_C51_PAPER, WHY_PQN
+from bnmodes.studies.schedule import in_order
+
+
+def settings_of(study):
+    return {arm.name: arm.settings(study.games[0]) for arm in study.arms}
+
+
+def test_the_screen_changes_one_setting_at_a_time_for_both_statistics():
+    found = settings_of(SCREEN_C51)
+    screened = set()
+    for contrast in SCREEN_C51.contrasts:
+        batch, running = found[contrast.arm], found[contrast.other]
+        assert batch.protocol.bootstrap.statistics == "batch"
+        assert running.protocol.bootstrap.statistics == "running"
+        factors = [
+            (s.batch_size, s.protocol.predict.update, s.learning_rate, s.torso)
+            for s in (batch, running)
+        ]
+        assert factors[0] == factors[1]
+        screened.add(factors[0])
+    baseline = (32, 0.01, 2.5e-4, "minatar")
+    assert baseline in screened
+    assert all(sum(a != b for a, b in zip(one, baseline, strict=True)) <= 1 for one in screened)
+    by_factor = [set(values) for values in zip(*screened, strict=True)]
+    assert by_factor == [
+        {4, 8, 32},
+        {0.1, 0.01, 0.001},
+        {2.5e-4, 1e-3},
+        {"minatar", "minatar-deep"},
+    ]
+    assert {settings.updates_per_decision for settings in found.values()} == {1.0}
+    assert len(SCREEN_C51.grid) == 10
+
+
+def test_the_first_seed_of_every_arm_of_the_screen_comes_before_the_second():
+    half = len(SCREEN_C51.runs) // 2
+    ordered = in_order(SCREEN_C51)
+    assert {run.seed for run in ordered[:half]} == {0}
+    assert {run.arm for run in ordered[:half]} == {arm.name for arm in SCREEN_C51.arms}
+
+
+@pytest.mark.parametrize(("study", "minibatch"), [(WHY_C51, 8), (WHY_C51_PAPER, 32)])
+def test_the_arms_that_explain_c51_differ_in_their_forwards_only(study, minibatch):
+    found = settings_of(study)
+    assert {s.batch_size for s in found.values()} == {minibatch}
+    sources = {
+        name: (s.protocol.bootstrap.statistics, s.protocol.bootstrap.moments, s.calibrate_target)
+        for name, s in found.items()
+        if s.norm.kind == "bn"
+    }
+    assert sources == {
+        "BN running": ("running", "own", False),
+        "BN running calibrated": ("running", "own", True),
+        "BN batch": ("batch", "own", False),
+        "BN joined": ("batch", "own", False),
+        "BN pool": ("batch", "pool", False),
+        "BN independent": ("batch", "independent", False),
+        "BN partner": ("batch", "partner", False),
+    }
+    assert found["BN pool"].pool_rows >= 8 * minibatch
+    assert {s.norm.kind for s in found.values()} == {"bn", "ln", "none"}
+
+
+@pytest.mark.parametrize("study", [WHY_C51, WHY_C51_PAPER, WHY_PQN])
+def test_what_a_screen_suggested_is_asked_with_new_seeds_and_more_of_them(study):
+    assert len(study.seeds) >= 5
+    assert not {*study.seeds} & {*SCREEN_C51.seeds}
+    assert all(contrast.claim for contrast in study.contrasts)
+
+
+def test_the_arms_that_explain_pqn_act_alike_but_for_running():
+    found = settings_of(WHY_PQN)
+    acting = {n: s.protocol.act.statistics for n, s in found.items() if s.norm.kind == "bn"}
+    assert {name for name, statistics in acting.items() if statistics != "batch"} == {"BN running"}
+    updates = {s.protocol.predict.update for s in found.values() if s.norm.kind == "bn"}
+    assert updates == {0.001}, "Flax's momentum 0.999"
+
+
+def test_the_short_pong_study_is_the_first_fifth_of_study_c():
+    whole = {arm.name: arm.settings("atari/Pong") for arm in paper.C.arms}
+    assert PONG_SHORT.total_decisions * 5 == paper.C.total_decisions
+    for name, settings in settings_of(PONG_SHORT).items():
+        long = whole[name]
+        assert settings.epsilon_decay_fraction == pytest.approx(5 * long.epsilon_decay_fraction)
+        assert (settings.protocol, settings.norm) == (long.protocol, long.norm)
+    ordered = [run.arm for run in in_order(PONG_SHORT)]
+    assert ordered[:2] == ["BN running 0.99", "BN batch"]
+
+
+def test_every_study_of_evidence_measures_inside_the_networks():
+    assert all(run.spec.diagnostics.points for study in evidence.STUDIES for run in study.runs)
