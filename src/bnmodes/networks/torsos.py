@@ -1,8 +1,9 @@
 """Torsos: the hidden layers that read an observation, by name.
 
 `nature` is that of Mnih et al., "Human-level control through deep reinforcement learning", Nature
-2015; `minatar` that of Young and Tian, "MinAtar", 2019, arXiv:1903.03176, and `minatar-deep` has four layers as
-`nature` has; `mrq` is the encoder of MR.Q (arXiv:2501.16142). `auto` chooses by the size of an observation.
+2015; `minatar` that of Young and Tian, "MinAtar", 2019, arXiv:1903.03176; `minatar-deep` has as
+many layers as `nature`; `mrq` is the encoder of MR.Q (arXiv:2501.16142). `auto` chooses by the size
+of an observation.
 """
 
 from collections.abc import Callable

@@ -6,9 +6,7 @@ from bnmodes.nearest import did_you_mean
 from bnmodes.studies import evidence, paper, quick
 from bnmodes.studies.study import Study
 
-STUDIES = {
-    study.name: study for study in (*quick.STUDIES, *evidence.STUDIES, *paper.STUDIES)
-}
+STUDIES = {study.name: study for study in (*quick.STUDIES, *evidence.STUDIES, *paper.STUDIES)}
 
 
 def find_study(name: str) -> Study:
