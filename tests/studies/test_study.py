@@ -146,7 +146,7 @@ def test_hashes_stay_what_they_were():
         "demo": "38ad9240fb25",
         "quick": "12935be8cce5",
         "quick-c51": "59534c115e43",
-        "quick-actor-critics": "b1feb94b7d24",
+        "quick-actor-critics": "09278740b2fe",
         "why-pqn": "d75a13b657d7",
         "screen-c51": "c8a8efa8b55c",
         "why-c51": "95cef15d8e1a",
