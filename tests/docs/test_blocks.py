@@ -48,7 +48,7 @@ def by_page(*languages: str) -> list[str]:
 @pytest.fixture
 def desk(tmp_path, monkeypatch):
     """An empty folder as the reader's, with the repository's examples, and some results."""
-    for name in ("examples", "benchmarks", "constraints.txt", "docs"):
+    for name in ("examples", "tests", "constraints.txt", "docs"):
         (tmp_path / name).symlink_to(ROOT / name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plugins, "_loaded", {})  # every page has a my_study.py of its own

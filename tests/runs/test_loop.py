@@ -16,6 +16,7 @@ from bnmodes.runs import checkpoint
 from bnmodes.runs import loop as run_module
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import Loop, train
+from bnmodes.runs.progress import Progress
 from bnmodes.runs.spec import EvaluationSettings, spec_from_json
 from bnmodes.runs.stopping import Stopped
 from helpers.run_specs import make_spec
@@ -62,6 +63,26 @@ def test_several_environments_resume_bit_for_bit_too(tmp_path, stop_at):
         train(spec, tmp_path / "parts")
     train(spec, tmp_path / "parts")
     assert same_result(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_progress_names_what_takes_the_time_and_begins_where_the_run_does(
+    tmp_path, stop_at, monkeypatch
+):
+    told: list[tuple[str, int]] = []
+
+    def phase(progress, name):
+        told.append((name, progress.decision))
+
+    monkeypatch.setattr(Progress, "phase", phase)
+    spec = make_spec()
+    stop_at(200)
+    with pytest.raises(Stopped):
+        train(spec, tmp_path / "run")
+    assert told[:2] == [("starting games", 0), ("", 0)]
+    assert ("evaluating", 150) in told
+    told.clear()
+    train(spec, tmp_path / "run")
+    assert told[:2] == [("starting games", 200), ("", 200)]
 
 
 def test_a_stop_during_an_evaluation_keeps_the_run_and_evaluates_again(tmp_path, monkeypatch):

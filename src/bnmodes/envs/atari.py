@@ -50,7 +50,8 @@ NO_OP_FRAMES = 30
 """A game begins with fewer no-op frames than this, and a life too where that is asked for."""
 
 RESEED_AFTER = 5_000
-"""Decisions. Seeding loads the game anew, which takes as long as 250 decisions."""
+"""Decisions. Seeding loads the game anew, which takes as long as 250 decisions: each time ale-py
+makes a table of colours, for an option that is off here."""
 
 
 class AtariVector(ResumableVector):
@@ -109,9 +110,9 @@ class AtariVector(ResumableVector):
     def _begin(
         self, chosen: Bool[np.ndarray, " envs"], seeds: Int64[np.ndarray, " chosen"]
     ) -> Observations:
-        if not self._begun:
-            self._emulators.reset()  # it takes a mask only after a reset of all
-            self._begun = True
+        if not self._begun and not chosen.all():
+            self._emulators.reset()  # it resets some only after a reset of all
+        self._begun = True
         obs, info = self._emulators.reset(seed=seeds, options={"reset_mask": chosen})
         self._frame_numbers = info["episode_frame_number"]
         self._forced[chosen] = 0

@@ -97,18 +97,20 @@ class Loop:
             self.progress.say(note)
         self.resumes = state["resumes"] + 1 if state else 0
         seed = numpy_stream(self.spec.seed, "games", self.resumes).integers(2**31 - 1000)
-        decision = state["decision"] if state else 0
+        decision = self.progress.decision = state["decision"] if state else 0
         self.sinks = open_sinks(self.sink_names, self.spec, self.folder.path, decision)
+        self.progress.phase("starting games")
         self.env = _make_env(self.spec, self.spec.settings.env_rows, int(seed))
         self.agent = build_agent(self.spec, self.env, self.execution)
         if state is None:
             self.folder.metrics_file.rewind(0, None)
             self.obs = self.env.reset()
             self.agent.begin(self.obs)
-            return
-        self.progress.say(f"going on from decision {state['decision']:,}")
-        self.folder.metrics_file.rewind(state["metrics_bytes"], state.get("metrics_sha256"))
-        self.load_state(state)
+        else:
+            self.progress.say(f"going on from decision {state['decision']:,}")
+            self.folder.metrics_file.rewind(state["metrics_bytes"], state.get("metrics_sha256"))
+            self.load_state(state)
+        self.progress.phase("")
 
     def load_state(self, state: dict[str, Any]) -> None:
         self.evaluations_done = state["evaluations_done"]

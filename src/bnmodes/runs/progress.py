@@ -29,7 +29,8 @@ class Progress:
         self.total = spec.total_decisions
         self.last_return: float | None = None
         self.last_evaluation: float | None = None
-        self._decision = 0
+        self.decision = 0
+        """The last one; of a run that goes on, at first that of its checkpoint."""
         self._next_refresh = self._next_file = 0.0
         self._recent: deque[tuple[float, int]] = deque(maxlen=_SPEED_SAMPLES)
         self._narrow = self.console.width < 120
@@ -53,7 +54,7 @@ class Progress:
         self._bar.stop()
         if self._recent:
             with suppress(OSError):  # of a full disk, whatever ends the run has told already
-                write_json(self.file, self._now(self._decision))
+                write_json(self.file, self._now(self.decision))
 
     def say(self, sentence: str) -> None:
         self.console.print(sentence, soft_wrap=True)
@@ -70,10 +71,10 @@ class Progress:
         now = time.monotonic()
         if now >= self._next_file:
             self._next_file = now + _FILE_SECONDS
-            write_json(self.file, self._now(self._decision))
+            write_json(self.file, self._now(self.decision))
 
     def update(self, decision: int) -> None:
-        self._decision = decision
+        self.decision = decision
         now = time.monotonic()
         if now < self._next_refresh and decision < self.total:
             return

@@ -1,6 +1,6 @@
 """Processor time and memory of a report, of made-up results in a study's full size.
 
-python benchmarks/report_scale.py [paper-b] [--folder DIR] [--profile]
+python tests/analysis/report_scale.py [paper-b] [--folder DIR] [--profile]
 
 Each run has the rows that a real one writes: evaluations or test games, training metrics, and 20
 rows of diagnostics with a spectrum of 512 values. The report is written twice: the second time the

@@ -1,6 +1,6 @@
 """How often 95% intervals are right, and how often a report of equal arms claims a difference.
 
-python benchmarks/intervals.py [--studies 400] [--seed 1]
+python tests/analysis/interval_coverage.py [--studies 400] [--seed 1]
 
 Five families of made-up scores, each with games of different level and spread: normal; skewed
 (lognormal); heavy tails (Student's t with 3 degrees of freedom); failing (three runs of ten stay
