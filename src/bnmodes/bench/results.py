@@ -61,26 +61,29 @@ def _processor() -> str:
     return platform.processor() or "unknown"
 
 
-HEADER = (
-    f"{'case':56} {'decisions/s':>11} {'±':>4} {'first':>6} {'memory':>7} {'of peak':>7}  "
-    "act env sample forward backward optim other diag"
-)
+COLUMNS = (
+    f"{'case':50}", f"{'decisions/s':>11}", "  ±", "  first", " memory", "of peak",
+    "act/env/sample/forward/backward/optimizer/other", "diagnostics",
+)  # fmt: skip
+HEADER = f"| {' | '.join(COLUMNS)} |\n|---|{'---:|' * (len(COLUMNS) - 1)}"
 
 
 def line(name: str, found: Measurement) -> str:
-    """One row of the table; ± is half the range of the windows, shares are in percent."""
-    of_peak = (
-        f"{100 * found['gflops'] / found['matmul_gflops']:6.0f}%"
-        if "gflops" in found
-        else "      –"
-    )
-    shares = "/".join(f"{100 * found['shares'].get(part, 0):.0f}" for part in PARTS)
-    return (
-        f"{name:56} {found['decisions_per_second']:11,.1f} "
-        f"{50 * found['relative_spread']:3.0f}% {found['seconds_to_first_update']:5.1f}s "
-        f"{found['peak_memory_gb']:5.2f}GB {of_peak}  {shares}  "
-        f"{100 * found['diagnostics_share']:.1f}"
-    )
+    """One row of the table, which is Markdown's: ± is half the range of the windows; shares are in
+    percent of the loop's time, that of diagnostics of a whole run's."""
+    of_peak = f"{found['gflops'] / found['matmul_gflops']:.0%}" if "gflops" in found else ""
+    cells = [
+        name.ljust(len(COLUMNS[0])),
+        f"{found['decisions_per_second']:,.1f}",
+        f"{found['relative_spread'] / 2:.0%}",
+        f"{found['seconds_to_first_update']:.1f} s",
+        f"{found['peak_memory_gb']:.2f} GB",
+        of_peak,
+        "/".join(f"{100 * found['shares'].get(part, 0):.0f}" for part in PARTS),
+        f"{100 * found['diagnostics_share']:.1f}",
+    ]
+    padded = (cell.rjust(len(column)) for cell, column in zip(cells, COLUMNS, strict=True))
+    return f"| {' | '.join(padded)} |"
 
 
 def compare(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]:
