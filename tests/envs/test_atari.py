@@ -150,6 +150,26 @@ def test_a_picture_enlarges_the_newest_frame() -> None:
     np.testing.assert_array_equal(picture[::3, ::3, 1], step.obs[0, -1])
 
 
+def test_a_small_screen_shows_the_same_game() -> None:
+    large, small = (
+        play(AtariVector("Breakout", 2, seed=0, suite=suite), 300)
+        for suite in ("atari", "atari-small")
+    )
+    for ours, theirs in zip(large, small, strict=True):
+        for field in ("reward", "terminated", "game_over"):
+            np.testing.assert_array_equal(getattr(ours, field), getattr(theirs, field))
+    assert small[-1].obs.shape == (2, 4, 42, 42)
+    halved = large[-1].obs[0, -1].reshape(42, 2, 42, 2).mean((1, 3))
+    assert np.abs(halved - small[-1].obs[0, -1]).mean() < 2, "of 255 levels of grey"
+
+
+def test_a_small_picture_is_enlarged_to_the_same_size() -> None:
+    step = play(vector := AtariVector("Pong", 1, seed=0, suite="atari-small"), 5)[-1]
+    picture = vector.picture(step.obs[0])
+    assert picture.shape == (252, 252, 3)
+    np.testing.assert_array_equal(picture[::6, ::6, 1], step.obs[0, -1])
+
+
 def test_the_sticky_setting_ends_nothing_at_a_life_loss_and_presses_nothing() -> None:
     first, steps = play_one_game(AtariVector("Breakout-sticky", 1, seed=0))
     endings = [step for step in steps if step.terminated[0]]
@@ -180,16 +200,22 @@ def test_names_are_the_papers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("game", "max_frames"),
-    [("Breakout", 108_000), ("Breakout-sticky", 108_000), ("Pong", 480), ("Pong-sticky", 108_000)],
+    ("game", "max_frames", "suite"),
+    [
+        ("Breakout", 108_000, "atari"),
+        ("Breakout", 108_000, "atari-small"),
+        ("Breakout-sticky", 108_000, "atari"),
+        ("Pong", 480, "atari"),
+        ("Pong-sticky", 108_000, "atari"),
+    ],
 )
 def test_saved_games_go_on_exactly(
-    game: str, max_frames: int, monkeypatch: pytest.MonkeyPatch
+    game: str, max_frames: int, suite: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Games end, and environments are seeded again, at different times before and after."""
     monkeypatch.setattr(atari, "MAX_FRAMES", max_frames)
     monkeypatch.setattr(atari, "RESEED_AFTER", 150)
-    vector = AtariVector(game, 3, seed=0)
+    vector = AtariVector(game, 3, seed=0, suite=suite)
     obs, rng = vector.reset(), np.random.default_rng(1)
     first_seeds = vector.state()["seeds"]
     for actions in rng.integers(vector.spec.num_actions, size=(390, 3)):
@@ -202,7 +228,7 @@ def test_saved_games_go_on_exactly(
     actions = rng.integers(vector.spec.num_actions, size=(200, 3))
     expected = [vector.step(row) for row in actions]
 
-    resumed = AtariVector(game, 3, seed=99)
+    resumed = AtariVector(game, 3, seed=99, suite=suite)
     for again in range(2):
         np.testing.assert_array_equal(resumed.load_state(state), obs, f"time {again}")
         for row, step in zip(actions, expected, strict=True):

@@ -5,7 +5,15 @@ import numpy as np
 import pytest
 
 from bnmodes.envs.contract import Step, VectorEnv
-from bnmodes.envs.registry import SUITES, canonical_name, env_spec, env_suite, list_envs, make_env
+from bnmodes.envs.registry import (
+    SUITES,
+    canonical_name,
+    env_spec,
+    env_suite,
+    list_envs,
+    make_env,
+    tells_life_losses,
+)
 from bnmodes.errors import UsageError
 
 RESUMABLE = [
@@ -56,6 +64,7 @@ def test_a_loaded_state_goes_on_bit_by_bit(name: str) -> None:
     [
         ("minatar/Space_Invaders", "minatar/space_invaders", "minatar"),
         ("atari/mspacman", "atari/MsPacman", "atari"),
+        ("Atari-Small/pong", "atari-small/Pong", "atari-small"),
         ("probe/chain", "probe/chain", "probe"),
     ],
 )
@@ -73,6 +82,9 @@ def test_names_are_found_in_any_case(name: str, canonical: str, suite: str) -> N
 
 def test_a_sticky_name_is_a_setting_of_the_suite() -> None:
     assert env_suite("atari/pong-STICKY") == "atari"
+    assert canonical_name("atari-small/pong-sticky") == "atari-small/Pong-sticky"
+    assert tells_life_losses("atari-small/Pong")
+    assert not tells_life_losses("atari-small/Pong-sticky")
     assert canonical_name("atari/pong-STICKY") == "atari/Pong-sticky"
     with pytest.raises(UsageError, match="no environment"):
         canonical_name("minatar/breakout-sticky")

@@ -42,7 +42,7 @@ def test_a_picture_too_small_for_any_convolution_is_refused():
 
 @pytest.mark.parametrize(
     ("name", "least"),
-    [("nature", 36), ("minatar", 3), ("minatar-deep", 7), ("mrq", 31)],
+    [("nature", 36), ("nature-small", 18), ("minatar", 3), ("minatar-deep", 7), ("mrq", 31)],
     ids=lambda value: str(value),
 )
 def test_the_smallest_picture_of_each_torso_is_the_smallest_that_it_can_compute(name, least):

@@ -16,9 +16,9 @@ from helpers.run_specs import make_spec
 pytestmark = [pytest.mark.slow, pytest.mark.numeric]
 
 
-def atari_spec(game, **changes):
+def atari_spec(game, suite="atari", **changes):
     spec = make_spec(
-        f"atari/{game}",
+        f"{suite}/{game}",
         "bn-batch",
         total_decisions=2_500,
         replay_capacity=2_500,
@@ -48,9 +48,10 @@ def test_breakout_trains_with_lives_and_reports_raw_whole_games(tmp_path):
     assert rows[-1]["frame"] == 10_000
 
 
-def test_pong_reports_raw_returns_and_resumes_to_the_byte(tmp_path, stop_at, monkeypatch):
+@pytest.mark.parametrize("suite", ["atari", "atari-small"])
+def test_pong_reports_raw_returns_and_resumes_to_the_byte(suite, tmp_path, stop_at, monkeypatch):
     monkeypatch.setattr(atari, "RESEED_AFTER", 600)
-    spec = atari_spec("Pong")
+    spec = atari_spec("Pong", suite)
     whole = train(spec, tmp_path / "whole")
     for decision in (700, 1_500):
         stop_at(decision)

@@ -1,9 +1,22 @@
 """The studies that ask where batch statistics matter, and why: what each varies, and what not."""
 
+from dataclasses import replace
+
 import pytest
 
+from bnmodes.agents.registry import AGENTS
+from bnmodes.analysis.scores import _human_score, has_human_scores
+from bnmodes.envs.registry import env_spec
+from bnmodes.runs.spec import make_spec
 from bnmodes.studies import evidence, paper
-from bnmodes.studies.evidence import PONG_SHORT, SCREEN_C51, WHY_C51, WHY_C51_PAPER, WHY_PQN
+from bnmodes.studies.evidence import (
+    PONG_SHORT,
+    SCREEN_C51,
+    SMALL_A,
+    WHY_C51,
+    WHY_C51_PAPER,
+    WHY_PQN,
+)
 from bnmodes.studies.schedule import in_order
 
 
@@ -95,3 +108,34 @@ def test_the_short_pong_study_is_the_first_fifth_of_study_c():
 
 def test_every_study_of_evidence_measures_inside_the_networks():
     assert all(run.spec.diagnostics.points for study in evidence.STUDIES for run in study.runs)
+
+
+def test_small_a_is_study_a_but_for_pixels_and_network():
+    for arm in SMALL_A.arms:
+        small, large = arm.settings(SMALL_A.games[0]), paper.A.arm(arm.name).settings("atari/Pong")
+        assert replace(small, torso="nature") == large
+        assert small.torso == "nature-small"
+    for field in ("total_decisions", "record_every_decisions", "evaluation", "seeds", "reference"):
+        assert getattr(SMALL_A, field) == getattr(paper.A, field)
+    assert {(each.arm, each.other) for each in SMALL_A.contrasts} == {
+        ("BN batch", "BN running"),
+        ("BN tracked 0.1", "BN running"),
+        ("BN batch", "LN"),
+    }
+    assert env_spec(SMALL_A.games[0]).frame_shape == (1, 42, 42)
+    assert [run.arm for run in in_order(SMALL_A)][:2] == ["BN running", "BN batch"]
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_every_agent_has_atari_settings_with_a_smaller_network_on_small_screens(agent):
+    small, large = (make_spec(agent, f"{suite}/Pong", seed=3) for suite in ("atari-small", "atari"))
+    settings = replace(small.settings, torso=large.settings.torso)
+    assert replace(small, env=large.env, settings=settings) == large
+    assert small.settings.torso == "nature-small"
+
+
+def test_returns_on_small_screens_are_human_normalised_as_on_large_ones():
+    assert has_human_scores(SMALL_A.games)
+    assert _human_score("atari-small/Pong-sticky", "wang2016") == _human_score(
+        "atari/Pong", "wang2016"
+    )

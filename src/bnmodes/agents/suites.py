@@ -9,7 +9,16 @@ from typing import Any
 
 from bnmodes.agents.agent import UNTUNED, SuiteDefaults
 
-ATARI, MINATAR, PROBE = "atari", "minatar", "probe"
+ATARI, ATARI_SMALL, MINATAR, PROBE = "atari", "atari-small", "minatar", "probe"
+
+
+def _atari(**plan: Any) -> dict[str, SuiteDefaults]:
+    """The paper's plan of a run, for both sizes of the screen."""
+    return {
+        ATARI: SuiteDefaults(all_cores=True, **plan),
+        ATARI_SMALL: SuiteDefaults({"torso": "nature-small"}, **plan),
+    }
+
 
 _C51_MINATAR = SuiteDefaults(
     {
@@ -22,11 +31,10 @@ _C51_MINATAR = SuiteDefaults(
     evaluate_every_decisions=25_000,
 )
 C51_SUITES = {
-    ATARI: SuiteDefaults(
+    **_atari(
         total_decisions=1_250_000,
         record_every_decisions=10_000,
         evaluate_every_decisions=100_000,
-        all_cores=True,
     ),
     MINATAR: _C51_MINATAR,
     PROBE: _C51_MINATAR,
@@ -52,11 +60,10 @@ _PQN_MINATAR = SuiteDefaults(
     evaluate_every_decisions=400_000,
 )
 PQN_SUITES = {
-    ATARI: SuiteDefaults(
+    **_atari(
         total_decisions=10_000_000,
         record_every_decisions=100_000,
         evaluate_every_decisions=10_000_000,
-        all_cores=True,
     ),
     MINATAR: _PQN_MINATAR,
     PROBE: _PQN_MINATAR,
@@ -89,12 +96,11 @@ def _actor_critic(
     }
     on_minatar = SuiteDefaults(small | minatar, **plan)
     return {
-        ATARI: SuiteDefaults(
+        **_atari(
             total_decisions=1_250_000,
             record_every_decisions=10_000,
             evaluate_every_decisions=50_000,
             evaluation_epsilon=evaluation_epsilon,
-            all_cores=True,
         ),
         MINATAR: on_minatar,
         PROBE: on_minatar,

@@ -178,8 +178,9 @@ def human_normalised(scores: Scores, table: HumanTable = "wang2016") -> Scores:
 
 
 def _human_score(game: str, table: HumanTable) -> tuple[float, float] | None:
-    """Random and human return. A variant, such as NAME-sticky, has the scores of NAME."""
-    known = _human_table(table)
+    """Random and human return. A variant, such as atari/NAME-sticky or atari-small/NAME, has the
+    scores of atari/NAME."""
+    known, game = _human_table(table), game.replace("atari-small/", "atari/")
     return known.get(game) or known.get(game.rpartition("-")[0])
 
 

@@ -7,7 +7,7 @@ agent that never presses FIRE would wait for Breakout's ball for ever.
 
 The name of a game with `-sticky` at its end is another setting of the same vector: each frame
 repeats the action before it with probability 0.25, nothing is pressed at the start, and a life
-loss ends nothing.
+loss ends nothing. The suite `atari-small` has the same games on screens of 42 × 42 pixels.
 
 Emulators cannot be saved: a resumed run replays the actions since their last seed (`resumable`).
 """
@@ -40,10 +40,12 @@ STICKY = "-sticky"
 """Ends the name of a game in the setting of the actor-critic study."""
 REPEAT_PROBABILITY = 0.25
 
-FRAME_SHAPE = (1, 84, 84)
+SCREEN_PIXELS = {"atari": 84, "atari-small": 42}
+"""Height and width of a frame, by suite."""
 STACK = 4
 FRAME_SKIP = 4
-RENDER_SCALE = 3
+PICTURE_PIXELS = 252
+"""Height and width of a picture for people."""
 
 NO_OP = 0
 NO_OP_FRAMES = 30
@@ -64,8 +66,10 @@ class AtariVector(ResumableVector):
         seed: int,
         threads: int = 1,
         new_life: NewLife = NO_PRESS,
+        suite: str = "atari",
     ) -> None:
         self.num_envs = num_envs
+        pixels = SCREEN_PIXELS[suite]
         sticky = game.endswith(STICKY)
         self._emulators = AtariVectorEnv(
             ROM_IDS[game.removesuffix(STICKY)],
@@ -75,8 +79,8 @@ class AtariVector(ResumableVector):
             repeat_action_probability=REPEAT_PROBABILITY if sticky else 0.0,
             full_action_space=False,
             autoreset_mode="SameStep",
-            img_height=FRAME_SHAPE[1],
-            img_width=FRAME_SHAPE[2],
+            img_height=pixels,
+            img_width=pixels,
             grayscale=True,
             stack_num=STACK,
             frameskip=FRAME_SKIP,
@@ -90,9 +94,9 @@ class AtariVector(ResumableVector):
         )
         actions: Any = self._emulators.single_action_space
         self.spec = EnvSpec(
-            name=f"atari/{game}",
+            name=f"{suite}/{game}",
             num_actions=int(actions.n),
-            frame_shape=FRAME_SHAPE,
+            frame_shape=(1, pixels, pixels),
             stack=STACK,
             pixel_scale=1 / 255,
             frames_per_decision=FRAME_SKIP,
@@ -143,7 +147,8 @@ class AtariVector(ResumableVector):
             self._forced[row] = waits + 1
         return Step(obs, next_obs, reward.astype(np.float32), terminated, game_over, pressed)
 
-    def picture(self, obs: UInt8[np.ndarray, "stack 84 84"]) -> Picture:
+    def picture(self, obs: UInt8[np.ndarray, "stack pixels pixels"]) -> Picture:
         """Its newest frame."""
-        picture = obs[-1].repeat(RENDER_SCALE, axis=0).repeat(RENDER_SCALE, axis=1)
+        scale = PICTURE_PIXELS // obs.shape[-1]
+        picture = obs[-1].repeat(scale, axis=0).repeat(scale, axis=1)
         return np.stack([picture] * 3, axis=-1)

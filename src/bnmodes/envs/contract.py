@@ -38,7 +38,7 @@ class EnvSpec:
 
     @property
     def suite(self) -> str:
-        """Where the environment comes from: atari, minatar, probe, gymnasium, or file."""
+        """Where the environment comes from: a suite of `envs.registry`, e.g. minatar, or file."""
         return "file" if is_reference(self.name) else self.name.partition("/")[0]
 
     @property

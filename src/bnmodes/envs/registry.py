@@ -1,5 +1,5 @@
-"""Environments by name: `minatar/breakout`, `atari/Pong`, `atari/Pong-sticky`, `probe/chain`,
-`gymnasium/CartPole-v1`, and `my_games.py:make_it` for a function of the user's own.
+"""Environments by name: `minatar/breakout`, `atari/Pong`, `atari/Pong-sticky`, `atari-small/Pong`,
+`probe/chain`, `gymnasium/CartPole-v1`, and `my_games.py:make_it` for a function of the user's own.
 
 A suite is one record in `SUITES`.
 """
@@ -59,6 +59,18 @@ def _gymnasium() -> Any:
     return importlib.import_module("bnmodes.envs.gymnasium")
 
 
+def _atari_suite(suite: str) -> Suite:
+    return Suite(
+        make=lambda game, of: _atari().AtariVector(
+            game, of.num_envs, of.seed, of.threads, of.new_life, suite
+        ),
+        list_games=lambda: _atari().ROM_IDS,
+        list_variants=lambda: [game + _atari().STICKY for game in _atari().ROM_IDS],
+    )
+
+
+ATARI_SUITES = ("atari", "atari-small")
+
 SUITES = {
     "probe": Suite(
         make=lambda game, of: _probe().ProbeVector(game, of.num_envs, of.seed),
@@ -68,13 +80,7 @@ SUITES = {
         make=lambda game, of: _minatar().MinAtarVector(game, of.num_envs, of.seed),
         list_games=lambda: _minatar().GAMES,
     ),
-    "atari": Suite(
-        make=lambda game, of: _atari().AtariVector(
-            game, of.num_envs, of.seed, of.threads, of.new_life
-        ),
-        list_games=lambda: _atari().ROM_IDS,
-        list_variants=lambda: [game + _atari().STICKY for game in _atari().ROM_IDS],
-    ),
+    **{suite: _atari_suite(suite) for suite in ATARI_SUITES},
     "gymnasium": Suite(
         make=lambda game, of: _gymnasium().make_registered(game, of.num_envs, of.seed, of.render),
         find=lambda game: _gymnasium().find_id(game),
@@ -122,14 +128,14 @@ def _spec_of(suite: str, game: str) -> EnvSpec:
 
 
 def env_suite(name: str) -> str:
-    """Its suite: probe, minatar, atari, gymnasium, or file for FILE.py:NAME."""
+    """Its suite: probe, minatar, atari, atari-small, gymnasium, or file for FILE.py:NAME."""
     return _look_up(name)[0]
 
 
 def tells_life_losses(name: str) -> bool:
     """Whether a life loss ends the learning episode: on Atari without sticky actions."""
     suite, game = _look_up(name)
-    return suite == "atari" and not game.endswith(_atari().STICKY)
+    return suite in ATARI_SUITES and not game.endswith(_atari().STICKY)
 
 
 def canonical_name(name: str) -> str:
@@ -140,13 +146,15 @@ def canonical_name(name: str) -> str:
 
 def list_envs() -> list[Listing]:
     atari = _atari()
-    atari_shape = (atari.STACK * atari.FRAME_SHAPE[0], *atari.FRAME_SHAPE[1:])
     listings = []
     for suite, each in SUITES.items():
         for game in each.list_games():
-            spec = None if suite == "atari" else _spec_of(suite, game)
-            shape = spec.obs_shape if spec else atari_shape
-            actions = spec.num_actions if spec else None
+            if suite in ATARI_SUITES:
+                pixels = atari.SCREEN_PIXELS[suite]
+                actions, shape = None, (atari.STACK, pixels, pixels)
+            else:
+                spec = _spec_of(suite, game)
+                actions, shape = spec.num_actions, spec.obs_shape
             listings.append(Listing(f"{suite}/{game}", actions, "×".join(map(str, shape))))
     return [
         *listings,

@@ -1,9 +1,9 @@
 """Torsos: the hidden layers that read an observation, by name.
 
 `nature` is that of Mnih et al., "Human-level control through deep reinforcement learning", Nature
-2015; `minatar` that of Young and Tian, "MinAtar", 2019, arXiv:1903.03176; `minatar-deep` has as
-many layers as `nature`; `mrq` is the encoder of MR.Q (arXiv:2501.16142). `auto` chooses by the size
-of an observation.
+2015; `minatar` that of Young and Tian, "MinAtar", 2019, arXiv:1903.03176; `nature-small` is
+for screens of half its height and width, and `minatar-deep` has as many layers as `nature`; `mrq`
+is the encoder of MR.Q (arXiv:2501.16142). `auto` chooses by the size of an observation.
 """
 
 from collections.abc import Callable
@@ -23,6 +23,7 @@ ObservationBatch = UInt8[Tensor, "B C H W"] | Float[Tensor, "B n"]
 
 TORSOS: dict[str, tuple[Conv | Dense, ...]] = {
     "nature": (Conv(32, 8, 4), Conv(64, 4, 2), Conv(64, 3, 1), Dense(512)),
+    "nature-small": (Conv(16, 4, 2), Conv(32, 4, 2), Conv(32, 3, 1), Dense(256)),
     "minatar": (Conv(16, 3, 1), Dense(128)),
     "minatar-deep": (Conv(16, 3, 1), Conv(16, 3, 1), Conv(16, 3, 1), Dense(128)),
     "mrq": (Conv(32, 3, 2), Conv(32, 3, 2), Conv(32, 3, 2), Conv(32, 3, 1), Dense(512)),
@@ -30,7 +31,7 @@ TORSOS: dict[str, tuple[Conv | Dense, ...]] = {
 }
 """The layers of each torso."""
 
-TorsoName = Literal["auto", "nature", "minatar", "minatar-deep", "mrq", "dense"]
+TorsoName = Literal["auto", "nature", "nature-small", "minatar", "minatar-deep", "mrq", "dense"]
 TORSO_NAMES = get_args(TorsoName)
 
 

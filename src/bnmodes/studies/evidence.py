@@ -2,7 +2,8 @@
 
 `screen-c51` looks for the factor that opens the gap in C51, `why-c51`, `why-c51-paper` and
 `why-pqn` take batch statistics apart, and `pong-short` is the paper's PQN diagnostic at its true
-size, for the first fifth of its runs.
+size, for the first fifth of its runs. `small-a` is study A at a quarter of the pixels, with all of
+its time constants.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from bnmodes.runs.spec import EvaluationSettings
-from bnmodes.studies.paper import C
+from bnmodes.studies.paper import A, C
 from bnmodes.studies.study import Arm, Contrast, Study
 
 MINATAR_3 = ("minatar/breakout", "minatar/space_invaders", "minatar/asterix")
@@ -205,4 +206,19 @@ PONG_SHORT = replace(
     ),
 )
 
-STUDIES = (WHY_PQN, SCREEN_C51, WHY_C51, WHY_C51_PAPER, PONG_SHORT)
+SMALL_A_ARMS = ("BN running", "BN batch", "C51", "LN", "BN tracked 0.1")
+
+SMALL_A = replace(
+    A.restricted(arms=SMALL_A_ARMS),
+    name="small-a",
+    question="Study A's question on screens of 42 × 42 pixels, with its time constants: does the "
+    "statistics source of the bootstrap forward decide whether BatchNorm helps or harms C51? "
+    "(Lengths, target period, update weights and updates per decision are the paper's; pixels and "
+    "network are smaller.)",
+    arms=tuple(map(A.arm, SMALL_A_ARMS)),
+    games=tuple(
+        f"atari-small/{game}" for game in ("Breakout", "Boxing", "Freeway", "Pong", "MsPacman")
+    ),
+)
+
+STUDIES = (WHY_PQN, SCREEN_C51, WHY_C51, WHY_C51_PAPER, PONG_SHORT, SMALL_A)
