@@ -58,7 +58,9 @@ def test_a_vector_cannot_be_convolved():
 
 
 def test_an_unknown_name_is_told_the_choices():
-    with pytest.raises(UsageError, match="no torso 'huge': choose one of auto, nature, minatar"):
+    with pytest.raises(
+        UsageError, match="no torso 'huge': choose one of auto, nature, nature-small"
+    ):
         resolve_torso("huge", (4, 84, 84))
 
 
