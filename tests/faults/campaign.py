@@ -47,7 +47,7 @@ def command_lines(place: Path) -> Counter:
 
 PARTS: dict[str, Callable[[Path], Counter]] = {
     "runs killed": lambda place: kills.kill_runs(place, 150, seed=2),
-    "Atari runs killed": lambda place: kills.kill_runs(place, 50, 2, atari_specs()),
+    "Atari runs killed": lambda place: kills.kill_runs(place, 25, 2, atari_specs(), 6),
     "launchers killed": lambda place: kills.kill_studies(place, STUDY, 40, seed=2),
     "signals at start-up": lambda place: signals.interrupt_starts(place, 24, seed=2),
     "disk full": lambda place: files.fill_the_disk(

@@ -50,8 +50,11 @@ def wait_for_a_moment(child: Child, folder: Path, dice: random.Random) -> str:
     return "at random"
 
 
-def kill_runs(root: Path, kills: int, seed: int, specs: Mapping[str, RunSpec] = SPECS) -> Counter:
-    """Each run is killed again and again until it is through; then it equals an undisturbed one."""
+def kill_runs(
+    root: Path, kills: int, seed: int, specs: Mapping[str, RunSpec] = SPECS, a_run: int = 12
+) -> Counter:
+    """Each run is killed again and again, at most `a_run` times, until it is through; then it
+    equals an undisturbed one."""
     dice, count = random.Random(seed), Counter()
     undisturbed = {}
     while count["kills"] < kills:
@@ -61,7 +64,7 @@ def kill_runs(root: Path, kills: int, seed: int, specs: Mapping[str, RunSpec] = 
             path = root / f"undisturbed {name}"
             assert (child := fork(training(spec, path))).wait() == 0, child.said()
             undisturbed[name] = files_of(path)
-        count += kill_until_through(spec, folder, dice)
+        count += kill_until_through(spec, folder, dice, a_run)
         count["runs"] += 1
         count["lost or changed"] += files_of(folder) != undisturbed[name]
         count["damaged"] += RunFolder(folder).damage() is not None
@@ -70,11 +73,11 @@ def kill_runs(root: Path, kills: int, seed: int, specs: Mapping[str, RunSpec] = 
     return count
 
 
-def kill_until_through(spec: RunSpec, folder: Path, dice: random.Random) -> Counter:
+def kill_until_through(spec: RunSpec, folder: Path, dice: random.Random, a_run: int) -> Counter:
     count = Counter()
     for attempt in range(100):
         child = fork(training(spec, folder))
-        moment = wait_for_a_moment(child, folder, dice) if attempt < 12 else ""
+        moment = wait_for_a_moment(child, folder, dice) if attempt < a_run else ""
         if not moment:
             child.wait()
         if child.poll() is None:
