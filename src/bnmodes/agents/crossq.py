@@ -22,53 +22,43 @@ from torch import Tensor
 
 from bnmodes.agents.actor_critic import ActorCritic
 from bnmodes.agents.agent import AgentKind
-from bnmodes.agents.settings import ActorCriticSettings, batchnorm_protocol, fixed_choices
+from bnmodes.agents.batchnorm_critics import (
+    JOINED_BATCH,
+    BatchNormCriticSettings,
+    batchnorm_networks,
+)
+from bnmodes.agents.settings import batchnorm_protocol, fixed_choices
+from bnmodes.agents.shared import initialise_on
 from bnmodes.agents.suites import CROSSQ_SUITES
 from bnmodes.bounds import Count, Fraction, Positive, Whole
 from bnmodes.envs.contract import EnvSpec
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.learning.optimizer import BETAS, Optimizer
 from bnmodes.learning.relaxed_actions import one_hot
-from bnmodes.networks.actor_critic import Critic, DenseNetwork, TwinHeads
-from bnmodes.networks.layers import initialise
-from bnmodes.networks.torsos import Torso
 from bnmodes.norm.layers import BatchNorm
 from bnmodes.norm.renorm import BatchRenorm
 from bnmodes.protocol import AgentCapabilities, Protocol
 from bnmodes.replay.ring import Batch
-from bnmodes.streams import torch_stream
 
 
 @dataclass(frozen=True)
-class CrossQSettings(ActorCriticSettings):
+class CrossQSettings(BatchNormCriticSettings):
     """Every setting of the agent. The defaults are the release's."""
 
     protocol: Protocol = field(default_factory=lambda: batchnorm_protocol(params="online"))
     """Parameters, batch, statistics and updates of each forward."""
     norm: Literal["batchnorm", "batchrenorm"] = "batchrenorm"
     """BatchNorm, or BatchRenorm, which keeps batch statistics near the running ones."""
-    bn_epsilon: Positive = 1e-3
-    """Added to the variance."""
     renorm_warmup_updates: Whole = 100_000
     """Updates in which batch renormalisation is still BatchNorm."""
     hidden_layers: Count = 2
     """Hidden layers of the policy and of each critic (number)."""
     critic_units: Count = 2048
     """Units in each hidden layer of a critic (number)."""
-    actor_units: Count = 256
-    """Units in each hidden layer of the policy (number)."""
-    learning_starts_decisions: Whole = 5_000
-    """Decisions taken at random before the first update."""
     learning_rate: Positive = 1e-3
     """Adam's step size, for critics and policy."""
     adam_beta1: Fraction = 0.5
     """Adam's weight of the old mean of gradients, for critics and policy."""
-    policy_delay: Count = 3
-    """Critic updates for each update of the policy (number)."""
-
-    @property
-    def has_batchnorm(self) -> bool:
-        return True
 
     def capabilities(self, evaluation_rows: int) -> AgentCapabilities:
         return replace(super().capabilities(evaluation_rows), has_target=False)
@@ -78,11 +68,7 @@ class CrossQSettings(ActorCriticSettings):
         return fixed_choices("Adam", "LeCun normal (gain 1)", betas=betas)
 
     def notes(self) -> list[str]:
-        return [
-            "There is no target network.",
-            "A joined batch is [s; s′] × [a; a′]; predict keeps the first half and bootstrap the "
-            "second. Act and evaluate run the critic's encoder and the policy.",
-        ]
+        return ["There is no target network.", JOINED_BATCH]
 
 
 class CrossQAgent(ActorCritic):
@@ -102,27 +88,8 @@ class CrossQAgent(ActorCritic):
                 return BatchNorm(shape[0], **shared)
             return BatchRenorm(shape[0], warmup_updates=settings.renorm_warmup_updates, **shared)
 
-        def dense(prefix: str, inputs: dict[str, int], units: int, outputs: int) -> DenseNetwork:
-            return DenseNetwork(
-                inputs,
-                [units] * settings.hidden_layers,
-                outputs,
-                norm=norm,
-                norm_last=True,
-                input_norm=True,
-                prefix=prefix,
-            )
-
-        encoder = Torso(env.obs_shape, settings.torso, env.pixel_scale, norm=norm, norm_last=True)
-        inputs = {"input": encoder.units, "action": env.num_actions}
-        heads = TwinHeads(lambda name: dense(name, inputs, settings.critic_units, 1))
-        critic = Critic(encoder, heads)
-        features = {"input": encoder.units}
-        actor = dense("actor_", features, settings.actor_units, env.num_actions)
-        rng = torch_stream(seed, "network")
-        for network in (critic, actor):
-            initialise(network, "lecun", rng)
-            network.to(execution.device)
+        critic, actor = batchnorm_networks(settings, env, norm, 1, norm_last=True)
+        initialise_on(execution.device, (critic, actor), "lecun", seed)
         super().__init__(
             settings,
             env,

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from bnmodes.agents.actor_critic import ActorCritic
 from bnmodes.agents.agent import AgentKind
 from bnmodes.agents.mrq_settings import MRQSettings, mrq_protocol
-from bnmodes.agents.shared import Means, forward_as
+from bnmodes.agents.shared import Means, forward_as, initialise_on
 from bnmodes.agents.suites import MRQ_SUITES
 from bnmodes.diagnostics import RoleForward, Transitions
 from bnmodes.diagnostics.role_forward import Inputs
@@ -36,13 +36,11 @@ from bnmodes.learning.optimizer import Optimizer
 from bnmodes.learning.relaxed_actions import one_hot
 from bnmodes.learning.reward_scale import mean_absolute_reward
 from bnmodes.learning.targets import TwoHot, cross_entropy, n_step_return
-from bnmodes.networks.layers import initialise
 from bnmodes.networks.mrq import Prediction, mrq_networks
 from bnmodes.protocol import Role
 from bnmodes.replay.priorities import Priorities
 from bnmodes.replay.ring import Index
 from bnmodes.replay.sequences import Sequences, gather_sequences, random_moves
-from bnmodes.streams import torch_stream
 
 
 class MRQAgent(ActorCritic):
@@ -66,10 +64,7 @@ class MRQAgent(ActorCritic):
             action_units=settings.action_units,
             reward_bins=self.reward_bins.bins,
         )
-        rng = torch_stream(seed, "network")
-        for network in (critic, actor, self.model):
-            initialise(network, "xavier", rng)
-            network.to(execution.device)
+        initialise_on(execution.device, (critic, actor, self.model), "xavier", seed)
 
         def optimizer(rate: float, *parts: nn.Module) -> Optimizer:
             parameters, decay = nn.ModuleList(parts).parameters(), settings.weight_decay

@@ -1,15 +1,27 @@
-"""Small pieces that several agents use: running a role, ε, a chosen action's output, means."""
+"""Small pieces that several agents use: first weights, running a role, ε, a chosen action's
+output, means."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int64
-from torch import Tensor
+from torch import Tensor, nn
 
+from bnmodes.networks.layers import Scheme, initialise
 from bnmodes.norm.layers import FirstRows, ModedModule
 from bnmodes.protocol import Forward, Mode, Protocol, Role
+from bnmodes.streams import torch_stream
+
+
+def initialise_on(device: str, networks: Iterable[nn.Module], scheme: Scheme, seed: int) -> None:
+    """Draw the networks' first weights, one network after the other, and move them to the device.
+    They are drawn on the host: the same whatever the device."""
+    rng = torch_stream(seed, "network")
+    for network in networks:
+        initialise(network, scheme, rng)
+        network.to(device)
 
 
 def forward_as(

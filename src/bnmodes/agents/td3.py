@@ -25,6 +25,7 @@ from bnmodes.agents.settings import (
     fixed_choices,
     protocol_without_batchnorm,
 )
+from bnmodes.agents.shared import initialise_on
 from bnmodes.agents.suites import TD3_SUITES
 from bnmodes.bounds import Count, Fraction, Positive
 from bnmodes.envs.contract import EnvSpec
@@ -33,11 +34,9 @@ from bnmodes.learning.optimizer import Optimizer
 from bnmodes.learning.relaxed_actions import one_hot
 from bnmodes.learning.reward_scale import mean_absolute_reward
 from bnmodes.networks.actor_critic import Critic, DenseNetwork, TwinHeads
-from bnmodes.networks.layers import initialise
 from bnmodes.networks.torsos import Torso
 from bnmodes.protocol import Protocol
 from bnmodes.replay.ring import Batch
-from bnmodes.streams import torch_stream
 
 
 @dataclass(frozen=True)
@@ -86,10 +85,7 @@ class TD3Agent(ActorCritic):
         heads = TwinHeads(lambda prefix: DenseNetwork(inputs, widths, 1, prefix=prefix))
         critic = Critic(encoder, heads)
         actor = DenseNetwork({"input": encoder.units}, widths, env.num_actions, prefix="actor_")
-        rng = torch_stream(seed, "network")
-        for network in (critic, actor):
-            initialise(network, "kaiming", rng)
-            network.to(execution.device)
+        initialise_on(execution.device, (critic, actor), "kaiming", seed)
         super().__init__(
             settings,
             env,

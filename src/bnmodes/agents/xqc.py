@@ -25,15 +25,15 @@ from torch import Tensor
 
 from bnmodes.agents.actor_critic import ActorCritic, move_towards
 from bnmodes.agents.agent import AgentKind
-from bnmodes.agents.settings import (
-    ActorCriticSettings,
-    ValueRange,
-    batchnorm_protocol,
-    fixed_choices,
+from bnmodes.agents.batchnorm_critics import (
+    JOINED_BATCH,
+    BatchNormCriticSettings,
+    batchnorm_networks,
 )
-from bnmodes.agents.shared import forward_as
+from bnmodes.agents.settings import ValueRange, batchnorm_protocol, fixed_choices
+from bnmodes.agents.shared import forward_as, initialise_on
 from bnmodes.agents.suites import XQC_SUITES
-from bnmodes.bounds import Bins, Count, Fraction, Positive, Whole
+from bnmodes.bounds import Bins, Fraction, Positive
 from bnmodes.envs.contract import EnvSpec, Step
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
@@ -42,43 +42,28 @@ from bnmodes.learning.projection import Projection, ProjectionSettings
 from bnmodes.learning.relaxed_actions import one_hot
 from bnmodes.learning.reward_scale import ReturnScale
 from bnmodes.learning.targets import categorical_projection, cross_entropy
-from bnmodes.networks.actor_critic import Critic, DenseNetwork, TwinHeads
-from bnmodes.networks.layers import initialise
-from bnmodes.networks.torsos import Torso
+from bnmodes.networks.actor_critic import Critic
 from bnmodes.norm.layers import BatchNorm
 from bnmodes.protocol import RUNNING, Params, Protocol
 from bnmodes.replay.ring import Batch
-from bnmodes.streams import torch_stream
 
 
 @dataclass(frozen=True)
-class XQCSettings(ValueRange, ActorCriticSettings):
+class XQCSettings(ValueRange, BatchNormCriticSettings):
     """Every setting of the agent. The defaults are the study's for Atari."""
 
     protocol: Protocol = field(default_factory=lambda: batchnorm_protocol())
     """Parameters, batch, statistics and updates of each forward."""
-    bn_epsilon: Positive = 1e-3
-    """Added to the variance."""
     projection: ProjectionSettings = ProjectionSettings(granularity="neuron", head=True)
     """The fixed-norm projection of kernels after every optimizer step."""
-    hidden_layers: Count = 4
-    """Hidden layers of the policy and of each critic (number)."""
-    critic_units: Count = 512
-    """Units in each hidden layer of a critic (number)."""
-    actor_units: Count = 256
-    """Units in each hidden layer of the policy (number)."""
     updates_per_decision: Positive = 2.0
     """UTD: critic updates for each decision."""
-    learning_starts_decisions: Whole = 5_000
-    """Decisions taken at random before the first update."""
     learning_rate: Positive = 3e-4
     """AdamW's step size at the start, for critics and policy; its weight decay is 0."""
     learning_rate_end_fraction: Fraction = 0.1
     """Where the learning rate ends after falling linearly over all updates (fraction)."""
     target_weight: Fraction = 0.005
     """Share of the online parameters in the target's, at each update."""
-    policy_delay: Count = 3
-    """Critic updates for each update of the policy (number)."""
     policy_between: Literal["masked", "skipped"] = "masked"
     """Between policy updates: `masked` updates running statistics, as released; or `skipped`."""
     atoms: Bins = 101
@@ -87,10 +72,6 @@ class XQCSettings(ValueRange, ActorCriticSettings):
     """Lowest atom (scaled discounted return)."""
     v_max: float = 5.0
     """Highest atom (scaled discounted return)."""
-
-    @property
-    def has_batchnorm(self) -> bool:
-        return True
 
     def fixed(self) -> dict[str, str]:
         return fixed_choices("AdamW, weight decay 0", "orthogonal (gain √2)")
@@ -105,8 +86,7 @@ class XQCSettings(ValueRange, ActorCriticSettings):
         )
         return [
             target,
-            "A joined batch is [s; s′] × [a; a′]; predict keeps the first half and bootstrap the "
-            "second. Act and evaluate run the critic's encoder and the policy.",
+            JOINED_BATCH,
             "Rewards are divided by the running deviation of the discounted return.",
             f"The policy's parameters change at every {self.policy_delay} updates of the critics, "
             + (
@@ -154,27 +134,8 @@ class XQCAgent(ActorCritic):
         def norm(shape: tuple[int, ...]) -> BatchNorm:
             return BatchNorm(shape[0], epsilon=settings.bn_epsilon, stored_variance="biased")
 
-        def dense(prefix: str, inputs: dict[str, int], units: int, outputs: int) -> DenseNetwork:
-            return DenseNetwork(
-                inputs,
-                [units] * settings.hidden_layers,
-                outputs,
-                norm=norm,
-                input_norm=True,
-                bias=False,
-                prefix=prefix,
-            )
-
-        encoder = Torso(env.obs_shape, settings.torso, env.pixel_scale, norm=norm, bias=False)
-        inputs = {"input": encoder.units, "action": env.num_actions}
-        heads = TwinHeads(lambda name: dense(name, inputs, settings.critic_units, settings.atoms))
-        critic = Critic(encoder, heads)
-        features = {"input": encoder.units}
-        actor = dense("actor_", features, settings.actor_units, env.num_actions)
-        rng = torch_stream(seed, "network")
-        for network in (critic, actor):
-            initialise(network, "orthogonal", rng)
-            network.to(execution.device)
+        critic, actor = batchnorm_networks(settings, env, norm, settings.atoms, bias=False)
+        initialise_on(execution.device, (critic, actor), "orthogonal", seed)
         self.project = {
             "critic": Projection(settings.projection, critic),
             "actor": Projection(settings.projection, actor),
