@@ -9,8 +9,8 @@ from bnmodes.analysis.arms import short_name, utd_of
 from bnmodes.analysis.contrasts import ABOVE, BELOW, SIGNIFICANCE, UNDECIDED, UNJUDGED, Contrast
 from bnmodes.analysis.power import power_sentence
 from bnmodes.analysis.resampling import shared_runs
-from bnmodes.analysis.statistics import Interval
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
+from bnmodes.analysis.wording import counted, written
 from bnmodes.studies.study import Arm
 
 _DIVERGED = {
@@ -39,22 +39,13 @@ def headline(numbers: StudyNumbers) -> str:
         shown = {ABOVE: "above", BELOW: "below", UNDECIDED: "no difference shown"}.get(
             verdict or ""
         )
-        said = _written(numbers.relative(arm, measure), percent)
+        said = written(numbers.relative(arm, measure), percent)
         parts.append(f"{short_name(arm)} {said}" + (f" ({shown})" if shown else ""))
     of = f", in percent of {numbers.reference_name}" if percent else f", {numbers.unit}"
     at_utd = f" at {name}" if (name := numbers.utd_name(utd)) else ""
     if not parts:
         return f"There is one arm only: {numbers.arms[0].name}."
     return f"{MEASURE_NAMES[measure]} IQM{at_utd}{of}: {'; '.join(parts)}."
-
-
-def _written(interval: Interval, unit: str = "", *, sign: bool = False) -> str:
-    """Point and interval with as many digits as matter."""
-    size = max(abs(interval.point), abs(interval.low), abs(interval.high))
-    digits = 0 if size >= 10 else 2
-    plus = "+" if sign else ""
-    low, high = (f"{bound:{plus}.{digits}f}" for bound in (interval.low, interval.high))
-    return f"{interval.point:{plus}.{digits}f}{unit} [{low}, {high}]".replace("-", "−")
 
 
 def summary(numbers: StudyNumbers) -> list[str]:
@@ -115,7 +106,7 @@ def _effect(numbers: StudyNumbers, one: Contrast) -> str:
     """Size, interval and p-value of a difference; not where a sentence is of several UTDs."""
     if len(numbers.utds) > 1:
         return ""
-    return f" ({_written(one.difference, sign=True)}, {_p(one.p)})"
+    return f" ({written(one.difference, sign=True)}, {_p(one.p)})"
 
 
 def _p(p: float) -> str:
@@ -154,7 +145,7 @@ def _warnings(numbers: StudyNumbers) -> list[str]:
         listed = "; ".join(f"{a} on {g}, seed {s}" for a, g, s in numbers.diverged[:_LISTED])
         more = len(numbers.diverged) - _LISTED
         listed += f"; and {more} more" if more > 0 else ""
-        runs = f"{len(numbers.diverged)} run{'s' * (len(numbers.diverged) > 1)}"
+        runs = counted(len(numbers.diverged), "run")
         sentences.append(
             f"{runs} diverged ({listed}): {_DIVERGED[numbers.results.study.diverged]}."
         )
@@ -179,7 +170,7 @@ def _limits(numbers: StudyNumbers) -> list[str]:
     if not found:
         return []
     pairs = list({(one.arm.name, one.other.name): (one.arm, one.other) for one in found}.values())
-    count = f"{len(pairs)} contrast{'s' * (len(pairs) > 1)}"
+    count = counted(len(pairs), "contrast")
     return [
         f"This rests on {_size(numbers, pairs)}. Verdicts are of permutation tests within games "
         f"(two measures; Holm's correction for {count}): if all arms were equal, at most "
@@ -200,8 +191,7 @@ def _size(numbers: StudyNumbers, pairs: Sequence[tuple[Arm, Arm]]) -> str:
         axis=0,
     )
     most = int(counts.max())
-    number = f"{len(games)} game{'s' * (len(games) > 1)}"
-    seeds = f"{number} and {most} seed{'s' * (most > 1)}"
+    seeds = f"{counted(len(games), 'game')} and {counted(most, 'seed')}"
     fewer = [f"{game}: {count}" for game, count in zip(games, counts, strict=True) if count < most]
     return f"{seeds}, fewer on some ({', '.join(fewer)})" if fewer else seeds
 

@@ -19,6 +19,7 @@ from bnmodes.analysis.arms import has_batchnorm, reading_roles
 from bnmodes.analysis.scores import placed
 from bnmodes.analysis.statistics import Band, Statistic, iqm, mean
 from bnmodes.analysis.study_numbers import StudyNumbers
+from bnmodes.analysis.wording import counted
 from bnmodes.envs.registry import canonical_name
 from bnmodes.studies.study import Arm
 
@@ -176,9 +177,9 @@ def sentences(numbers: StudyNumbers) -> list[str]:
         if together > 0.5
         else "this does not order the scores"
     )
-    games = f"{len(by_game)} game{'s' * (len(by_game) > 1)}"
+    correlation, games = f"{together:+.2f}".replace("-", "−"), counted(len(by_game), "game")
     return [
         shown,
         f"Over the runs of these arms, {verdict}: rank correlation of that share with AUC within "
-        f"a game {together:+.2f} (mean of {games}; it says nothing of causes).",
+        f"a game {correlation} (mean of {games}; it says nothing of causes).",
     ]

@@ -14,8 +14,8 @@ import numpy as np
 from bnmodes.analysis.figures.figure import draw_all
 from bnmodes.analysis.figures.style import game_title, render
 from bnmodes.analysis.findings import summary
-from bnmodes.analysis.report.summary_table import written
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
+from bnmodes.analysis.wording import written
 from bnmodes.errors import UsageError
 from bnmodes.studies.published import write_published
 from bnmodes.studies.results import StudyResults

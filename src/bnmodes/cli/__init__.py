@@ -44,8 +44,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "put published results back, to draw them without a run",
     ),
     "study power": ("study:study_power", "how many seeds the next study would need"),
-    "figure": ("figure:figure_command", "draw a figure of the paper by its number"),
     "study clean": ("study_clean:study_clean", "delete what a study has left half-done"),
+    "figure": ("figure:figure_command", "draw a figure of the paper by its number"),
 }
 """By name: the function, and what it does. A study is a name or a file of your own, FILE.py."""
 

@@ -3,19 +3,20 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from bnmodes.bench import results
-from bnmodes.cli.options import parse
+from bnmodes.cli.options import WITHOUT_DEFAULT, parse
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchOptions:
     quick: bool = False
     """A smaller set, in about five minutes."""
-    out: Path | None = None
-    """Write everything that was measured here, as JSON."""
-    compare: Path | None = None
-    """An earlier result: print the ratios to it, with their noise."""
+    out: Annotated[Path | None, WITHOUT_DEFAULT] = None
+    """JSON file to write with everything that was measured; without it, none."""
+    compare: Annotated[Path | None, WITHOUT_DEFAULT] = None
+    """An earlier such file: print the ratios to it, with their noise."""
 
 
 def bench_command(args: list[str]) -> None:

@@ -135,7 +135,8 @@ def calibrate_command(args: list[str]) -> None:
         error = returns.std(ddof=1) / len(returns) ** 0.5
         table.add_row(source, meaning, f"{returns.mean():.2f}", f"{error:.2f}")
     console.print(table)
-    console.print(f"{folder.path / 'calibrated'}: kept; `bnmodes watch RUN --calibrated` plays it")
+    kept = folder.path / "calibrated"
+    console.print(f"{kept}: kept; `bnmodes watch {folder.path} --calibrated` plays it")
 
 
 @dataclass(frozen=True)

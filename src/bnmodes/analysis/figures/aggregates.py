@@ -8,6 +8,7 @@ from bnmodes.analysis.figures.figure import Drawing, study_figure
 from bnmodes.analysis.figures.style import TITLE, in_house_style, new_figure, note_missing
 from bnmodes.analysis.statistics import AGGREGATES
 from bnmodes.analysis.study_numbers import StudyNumbers
+from bnmodes.analysis.wording import games_and_seeds
 
 PANELS = ("median", "IQM", "mean", "optimality gap")
 
@@ -17,9 +18,9 @@ def aggregates(numbers: StudyNumbers) -> Iterator[Drawing]:
     at_utd = f" at {name}" if (name := numbers.utd_name(numbers.utds[0])) else ""
     study = numbers.compared.study
     caption = (
-        f"Four aggregates of the final score{at_utd}, over {len(study.games)} games and "
-        f"{len(study.seeds)} seeds; boxes: {numbers.interval_words}. The optimality gap is how far "
-        "runs stay below 1 on average: lower is better."
+        f"Four aggregates of the final score{at_utd}, over {games_and_seeds(study)}; boxes: "
+        f"{numbers.interval_words}. The optimality gap is how far runs stay below 1 on average: "
+        "lower is better."
     )
     yield Drawing("aggregates", draw_aggregates(numbers), caption)
 

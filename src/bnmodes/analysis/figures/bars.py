@@ -15,6 +15,7 @@ from bnmodes.analysis.figures.style import (
     note_missing,
 )
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
+from bnmodes.analysis.wording import games_and_seeds
 
 
 @study_figure(place=1)
@@ -23,7 +24,7 @@ def bars(numbers: StudyNumbers) -> Iterator[Drawing]:
     dotted = "; dotted: the point estimate of " if numbers.reference_point("auc") else ""
     study = numbers.compared.study
     caption = (
-        f"AUC and final IQM{at_utd}, over {len(study.games)} games and {len(study.seeds)} seeds. "
+        f"AUC and final IQM{at_utd}, over {games_and_seeds(study)}. "
         f"Bars with {numbers.interval_words}{dotted}{study.reference if dotted else ''}."
     )
     narrow = draw_bars(numbers, stacked=True)

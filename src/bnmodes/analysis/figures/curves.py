@@ -17,6 +17,7 @@ from bnmodes.analysis.figures.style import (
 )
 from bnmodes.analysis.figures.time_axis import finish_horizontal, horizontal, time_unit
 from bnmodes.analysis.study_numbers import StudyNumbers
+from bnmodes.analysis.wording import games_and_seeds
 
 
 @study_figure(place=4)
@@ -24,8 +25,8 @@ def curves(numbers: StudyNumbers) -> Iterator[Drawing]:
     study = numbers.compared.study
     scales = " Each panel has its own vertical scale." if len(numbers.utds) > 1 else ""
     caption = (
-        f"IQM while learning ({numbers.unit}), over {len(study.games)} games and "
-        f"{len(study.seeds)} seeds; bands: {numbers.interval_words}, whole runs resampled.{scales}"
+        f"IQM while learning ({numbers.unit}), over {games_and_seeds(study)}; "
+        f"bands: {numbers.interval_words}, whole runs resampled.{scales}"
     )
     yield Drawing("curves", draw_curves(numbers), caption)
 

@@ -17,6 +17,7 @@ from bnmodes.analysis.figures.style import (
 )
 from bnmodes.analysis.statistics import along
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
+from bnmodes.analysis.wording import games_and_seeds
 from bnmodes.errors import UsageError
 
 
@@ -25,8 +26,8 @@ def scaling(numbers: StudyNumbers) -> Iterator[Drawing]:
     if len(numbers.utds) > 1:
         study = numbers.compared.study
         caption = (
-            f"AUC and final IQM against updates per decision, over {len(study.games)} games and "
-            f"{len(study.seeds)} seeds; bands: {numbers.interval_words}."
+            "AUC and final IQM against updates per decision, over "
+            f"{games_and_seeds(study)}; bands: {numbers.interval_words}."
         )
         yield Drawing("scaling", draw_scaling(numbers), caption)
 

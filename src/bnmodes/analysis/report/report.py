@@ -20,6 +20,7 @@ from bnmodes.analysis.report.sections import (
     summary_section,
 )
 from bnmodes.analysis.study_numbers import StudyNumbers
+from bnmodes.analysis.wording import counted
 from bnmodes.files import replacing
 from bnmodes.studies.study import Arm, Study
 
@@ -95,8 +96,8 @@ def _facts(numbers: StudyNumbers) -> Iterable[str]:
     yield f"<nav>{links}</nav>"
     yield facts(
         {
-            "runs": f"{len(study.arms)} arms × {len(study.games)} games × "
-            f"{len(study.seeds)} seeds = {len(study.runs):,}",
+            "runs": f"{counted(len(study.arms), 'arm')} × {counted(len(study.games), 'game')} × "
+            f"{counted(len(study.seeds), 'seed')} = {len(study.runs):,}",
             "budget of a run": decisions,
             "score": _scored(study),
             "reference": study.reference,

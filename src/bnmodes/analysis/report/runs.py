@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from bnmodes.analysis.report.page import folded, paragraph, row_name, section, table, text_cell
 from bnmodes.analysis.study_numbers import StudyNumbers
+from bnmodes.analysis.wording import counted
 from bnmodes.envs.registry import env_spec
 from bnmodes.networks.torsos import torso_description
 from bnmodes.protocol import as_table
@@ -79,7 +80,7 @@ def settings_section(numbers: StudyNumbers) -> str:
     study = results.study
     shared |= {
         "decisions of a run": f"{study.total_decisions:,}",
-        "seeds per game": f"{len(study.seeds)} (over {len(study.games)} games)",
+        "seeds per game": f"{len(study.seeds)} (over {counted(len(study.games), 'game')})",
     }
     content = [
         paragraph("From the configuration of the runs themselves.", "note"),

@@ -17,6 +17,7 @@ from bnmodes.analysis.report.page import (
 from bnmodes.analysis.report.runs import arm_name
 from bnmodes.analysis.statistics import AGGREGATES, compare
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers, missing_text
+from bnmodes.analysis.wording import counted
 from bnmodes.studies.results import damaged_notes, imported_note, outdated_notes
 from bnmodes.studies.study import Arm, Study
 
@@ -43,7 +44,7 @@ def contrasts_section(numbers: StudyNumbers) -> str:
             "resampled seeds in both, and the probability that a run of the arm beats a run of the "
             f"other on the same game; {numbers.interval_words}. The verdict is that of a "
             "permutation test within games; p is corrected for the measures and, by Holm, for "
-            f"{pairs} pair{'s' * (pairs > 1)}, and an arm is above or below another where it is at "
+            f"{counted(pairs, 'pair')}, and an arm is above or below another where it is at "
             "most 0.05.",
             "note",
         )

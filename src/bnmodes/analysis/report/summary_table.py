@@ -4,8 +4,8 @@ import numpy as np
 from rich.table import Table
 
 from bnmodes.analysis.figures.style import game_title
-from bnmodes.analysis.statistics import Interval
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
+from bnmodes.analysis.wording import written
 
 _GAMES = 3
 """Most games that get a column of raw returns."""
@@ -31,9 +31,3 @@ def summary_table(numbers: StudyNumbers) -> Table:
         scores = [written(numbers.relative(arm, measure)) for measure in MEASURES]
         table.add_row(arm.name, *(returns if len(games) <= _GAMES else ()), *scores)
     return table
-
-
-def written(interval: Interval) -> str:
-    """Point and interval, with as many digits as matter."""
-    digits = 0 if abs(interval.point) >= 10 else 2
-    return f"{interval.point:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"

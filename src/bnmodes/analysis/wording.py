@@ -1,0 +1,23 @@
+"""Numbers in sentences: counts with their noun, and a point with its interval."""
+
+from bnmodes.analysis.statistics import Interval
+from bnmodes.studies.study import Study
+
+
+def counted(number: int, noun: str) -> str:
+    """As "1 game" or "3 games"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def games_and_seeds(study: Study) -> str:
+    """As "2 games and 5 seeds"."""
+    return f"{counted(len(study.games), 'game')} and {counted(len(study.seeds), 'seed')}"
+
+
+def written(interval: Interval, unit: str = "", *, sign: bool = False) -> str:
+    """Point and interval with as many digits as matter."""
+    size = max(abs(interval.point), abs(interval.low), abs(interval.high))
+    digits = 0 if size >= 10 else 2
+    plus = "+" if sign else ""
+    low, high = (f"{bound:{plus}.{digits}f}" for bound in (interval.low, interval.high))
+    return f"{interval.point:{plus}.{digits}f}{unit} [{low}, {high}]".replace("-", "−")
