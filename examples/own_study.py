@@ -7,7 +7,7 @@ STUDY = Study(
     question="Does a larger epsilon help?",
     arms=(
         Arm("BN batch", "bn-batch"),
-        Arm("BN running, large epsilon", "bn-running", changes={"norm.bn_epsilon": 1e-3}),
+        Arm("BN running (large epsilon)", "bn-running", changes={"norm.bn_epsilon": 1e-3}),
         Arm("PQN batch", "bn-batch", agent="pqn"),
     ),
     games=("minatar/breakout",),
