@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from bnmodes.agents.actor_critic import move_towards
 from bnmodes.agents.q_learning import q_learning_protocol
 from bnmodes.agents.settings import batchnorm_protocol, protocol_without_batchnorm
-from bnmodes.agents.shared import forward_as
+from bnmodes.agents.shared import forward_as, move_towards
 from bnmodes.agents.xqc import ARMS as XQC_ARMS
 from bnmodes.envs.probe import PROBES
 from bnmodes.errors import UsageError

@@ -7,7 +7,7 @@ that is executed or bootstrapped from is the one-hot vector of its largest entry
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from bnmodes.agents.joined_batch import critic_as, joined
 from bnmodes.agents.replay_agent import ReplayAgent
 from bnmodes.agents.settings import ActorCriticSettings
 from bnmodes.agents.shared import forward_as
@@ -48,40 +49,8 @@ from bnmodes.learning.relaxed_actions import (
 )
 from bnmodes.networks.actor_critic import Critic, DenseNetwork, Policy, StateAction
 from bnmodes.norm.layers import ModedModule
-from bnmodes.protocol import BATCH, Mode, Params, Protocol, Role
+from bnmodes.protocol import BATCH, Mode, Params, Role
 from bnmodes.streams import torch_stream
-
-
-def critic_as(
-    role: Role,
-    protocol: Protocol,
-    critics: Mapping[Params, Critic],
-    current: StateAction,
-    next_pair: StateAction,
-) -> Float[Tensor, "2 B outputs"]:
-    """Both critics' outputs, of `current` (s, a) to predict and of `next_pair` (s′, a′) to
-    bootstrap, within the batch that the role declares.
-
-    In the joined population, [s; s′] × [a; a′] go through as one batch of 2B samples and the role
-    keeps its half: both halves are normalised by the statistics of both.
-    """
-    own = next_pair if role == "bootstrap" else current
-    if getattr(protocol, role).population != "joined":
-        return forward_as(role, protocol, critics, own)
-    first, second = forward_as(role, protocol, critics, joined(current, next_pair)).chunk(2, dim=1)
-    return second if role == "bootstrap" else first
-
-
-def joined(current: StateAction, next_pair: StateAction) -> StateAction:
-    """[s; s′] × [a; a′], as one batch."""
-    (obs, action), (next_obs, next_action) = current, next_pair
-    return torch.cat((obs, next_obs)), torch.cat((action, next_action))
-
-
-@torch.no_grad()
-def move_towards(target: Iterable[Tensor], online: Iterable[Tensor], weight: float) -> None:
-    """Polyak averaging: target ← (1 − weight)·target + weight·online."""
-    torch._foreach_lerp_(list(target), list(online), weight)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """Small pieces that several agents use: first weights, running a role, ε, a chosen action's
-output, means."""
+output, Polyak averaging, means."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -59,6 +59,12 @@ def of_action(
     """The head's output for each row's own action."""
     index = action[:, None, None].expand(-1, 1, output.shape[-1])
     return output.gather(1, index).squeeze(1)
+
+
+@torch.no_grad()
+def move_towards(target: Iterable[Tensor], online: Iterable[Tensor], weight: float) -> None:
+    """Polyak averaging: target ← (1 − weight)·target + weight·online."""
+    torch._foreach_lerp_(list(target), list(online), weight)
 
 
 @dataclass

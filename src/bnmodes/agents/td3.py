@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bnmodes.agents.actor_critic import ActorCritic, move_towards
+from bnmodes.agents.actor_critic import ActorCritic
 from bnmodes.agents.agent import AgentKind
 from bnmodes.agents.settings import (
     KAIMING,
@@ -25,7 +25,7 @@ from bnmodes.agents.settings import (
     fixed_choices,
     protocol_without_batchnorm,
 )
-from bnmodes.agents.shared import initialise_on
+from bnmodes.agents.shared import initialise_on, move_towards
 from bnmodes.agents.suites import TD3_SUITES
 from bnmodes.bounds import Count, Fraction, Positive
 from bnmodes.envs.contract import EnvSpec

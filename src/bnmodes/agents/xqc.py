@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bnmodes.agents.actor_critic import ActorCritic, move_towards
+from bnmodes.agents.actor_critic import ActorCritic
 from bnmodes.agents.agent import AgentKind
 from bnmodes.agents.batchnorm_critics import (
     JOINED_BATCH,
@@ -31,7 +31,7 @@ from bnmodes.agents.batchnorm_critics import (
     batchnorm_networks,
 )
 from bnmodes.agents.settings import ValueRange, batchnorm_protocol, fixed_choices
-from bnmodes.agents.shared import forward_as, initialise_on
+from bnmodes.agents.shared import forward_as, initialise_on, move_towards
 from bnmodes.agents.suites import XQC_SUITES
 from bnmodes.bounds import Bins, Fraction, Positive
 from bnmodes.envs.contract import EnvSpec, Step

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from bnmodes.agents.agent import Agent
@@ -23,12 +22,11 @@ from bnmodes.runs.divergence import networks_are_finite
 from bnmodes.runs.evaluate import play_games
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.progress import Progress
+from bnmodes.runs.returns import GameReturns
 from bnmodes.runs.sinks import SinkName, open_sinks
 from bnmodes.runs.spec import RunSpec
 from bnmodes.runs.stopping import Stopped, StopRequest
 from bnmodes.streams import numpy_stream
-
-_LAST_TESTS = ("last_tests", "last_tests_sum", "last_tests_counted")
 
 
 def build_agent(spec: RunSpec, env: VectorEnv, execution: Execution = PLAIN) -> Agent:
@@ -71,12 +69,7 @@ class Loop:
     def __post_init__(self):
         self.num_envs = self.spec.settings.num_envs
         self.evaluation_grid = self.spec.evaluation.grid(self.spec.total_decisions)
-        self.returns = np.zeros(self.spec.settings.env_rows)
-        self.finished_returns: list[float] = []
-        self.finished_tests: list[float] = []
-        self.last_tests = np.zeros(self.spec.settings.env_rows - self.num_envs)
-        """Of each test environment the return of its last finished game; 0 before the first."""
-        self.last_tests_sum, self.last_tests_counted = 0.0, 0
+        self.games = GameReturns(self.num_envs, self.spec.settings.env_rows)
 
     @property
     def decision(self) -> int:
@@ -114,17 +107,15 @@ class Loop:
 
     def load_state(self, state: dict[str, Any]) -> None:
         self.evaluations_done = state["evaluations_done"]
-        self.finished_returns = state["finished_returns"]
-        self.finished_tests = state["finished_tests"]
-        for name in _LAST_TESTS:
-            setattr(self, name, state[name])
+        self.games.load_state(state)
         self.last_finite_decision = state.get("last_finite_decision", 0)
         self.agent.load_state(state["agent"])
         obs = self.env.load_state(state["env"])
         if obs is not None:
-            self.obs, self.returns = obs, state["returns"]
+            self.obs = obs
             return
         self.progress.say("the games could not go on as they were: new ones begin")
+        self.games.new_games()
         self.obs = self.env.reset()
         self.agent.begin(self.obs)
         self._record("resume", {"new_games": self.spec.settings.env_rows})
@@ -138,10 +129,7 @@ class Loop:
             "metrics_bytes": self.folder.metrics_file.size_bytes(),
             "metrics_sha256": self.folder.metrics_file.sha256(),
             "last_finite_decision": self.last_finite_decision,
-            "returns": self.returns,
-            "finished_returns": self.finished_returns,
-            "finished_tests": self.finished_tests,
-            **{name: getattr(self, name) for name in _LAST_TESTS},
+            **self.games.state(),
             "agent": self.agent.state(),
             "env": self.env.state(),
         }
@@ -191,27 +179,22 @@ class Loop:
                 f"{self.spec.agent} counted {self.decision - before} decisions in a step of "
                 f"{self.num_envs} environments: its `observe` must add their number to `decisions`."
             )
-        self.returns += step.reward
-        if step.game_over.any():
-            self._take_finished_games(step.game_over)
-        if self.last_tests.size:
-            self.last_tests_sum += float(self.last_tests.mean())
-            self.last_tests_counted += 1
+        self.games.add(step.reward, step.game_over)
+        if self.games.last is not None:
+            self.progress.last_return = self.games.last
         self._record_what_is_due(before)
         self.progress.update(self.decision)
 
     def _record_what_is_due(self, before: int) -> None:
         every = self.spec.record_every_decisions
         is_row_due = self.decision // every > before // every
-        has_tests = self.num_envs < len(self.returns)
-        bins = range(self._test_bin(before), self._test_bin(self.decision)) if has_tests else ()
+        bins = range(self._test_bin(before), self._test_bin(self.decision))
         point = self._diagnostics_point(self.decision)
         is_point_due = point > self._diagnostics_point(before)
         if not (is_row_due or bins or is_point_due) or not self._is_finite():
             return
         if is_row_due:
-            self._record("train", _games(self.finished_returns) | self.agent.take_metrics())
-            self.finished_returns = []
+            self._record("train", self.games.take_training() | self.agent.take_metrics())
         for test_bin in bins:
             self._record_tests(test_bin)
         if is_point_due:
@@ -226,27 +209,14 @@ class Loop:
             on_grid = point * self.spec.total_decisions // self.spec.diagnostics.points
             self._record("diagnostics", measured, decision=on_grid)
 
-    def _take_finished_games(self, game_over: np.ndarray) -> None:
-        """Rows beyond the training ones are greedy test games, in the acting batch with them."""
-        training, tests = game_over[: self.num_envs], game_over[self.num_envs :]
-        self.finished_returns += self.returns[: self.num_envs][training].tolist()
-        self.finished_tests += self.returns[self.num_envs :][tests].tolist()
-        self.last_tests[tests] = self.returns[self.num_envs :][tests]
-        self.returns[game_over] = 0
-        if self.finished_returns:
-            self.progress.last_return = self.finished_returns[-1]
-
     def _record_tests(self, test_bin: int) -> None:
-        """Of finished games, and of each environment's last one, which the released code averages
-        over all decisions."""
         end = self.spec.evaluation.test_grid(self.spec.total_decisions)[test_bin]
-        values = {"bin": test_bin} | _games(self.finished_tests)
-        if self.last_tests_counted:  # not where one step passes several bins
-            values["last_return"] = self.last_tests_sum / self.last_tests_counted
-        self._record("test", values, decision=end)
-        self.finished_tests, self.last_tests_sum, self.last_tests_counted = [], 0.0, 0
+        self._record("test", {"bin": test_bin} | self.games.take_tests(), decision=end)
 
     def _test_bin(self, decision: int) -> int:
+        """Number of bins of test games that are over by this decision; 0 without such games."""
+        if not self.games.has_tests:
+            return 0
         total = self.spec.total_decisions  # which many environments may overshoot
         return min(decision, total) * self.spec.evaluation.test_bins // total
 
@@ -297,12 +267,6 @@ class Loop:
             except Exception as error:  # the run's own file stays the truth, whatever fails here
                 self.progress.say(f"{type(sink).__name__} failed and is left out: {error}")
                 self.sinks.remove(sink)
-
-
-def _games(returns: list[float]) -> dict[str, int | float]:
-    """Number and mean return of finished games; no return where there is none."""
-    mean = {"return": float(np.mean(returns))} if returns else {}
-    return {"games": len(returns)} | mean
 
 
 def train(
