@@ -13,7 +13,8 @@ from bnmodes.agents.xqc import ARMS as XQC_ARMS
 from bnmodes.envs.probe import PROBES
 from bnmodes.errors import UsageError
 from bnmodes.learning.relaxed_actions import one_hot
-from helpers.actor_critic_agents import ARM, build, fill, play
+from helpers.actor_critic_agents import ARM, build, fill
+from helpers.playing import play
 from helpers.settings import settings_of
 
 pytestmark = pytest.mark.numeric
@@ -33,7 +34,7 @@ def equal(a, b) -> bool:
 @pytest.mark.parametrize(("utd", "num_envs"), [(0.5, 1), (2.0, 1), (1.0, 4)])
 def test_updates_per_decision_are_counted_after_the_start(name, utd, num_envs):
     agent, games = build(name, updates_per_decision=utd, num_envs=num_envs)
-    play(agent, games, decisions=40)
+    play(agent, games, steps=40 // num_envs)
     assert agent.updates == 20 * utd
 
 
@@ -82,7 +83,7 @@ def test_rewards_are_stored_raw(name):
 def test_metrics_are_means_over_the_updates_since_the_last(name):
     agent, games = build(name)
     assert agent.take_metrics()["updates"] == 0
-    play(agent, games, decisions=60)
+    play(agent, games, steps=60)
     metrics = agent.take_metrics()
     assert {"loss", "predict_q", "bootstrap_q"} <= metrics.keys()
     assert ("reward_scale" in metrics) == (name != "crossq")
@@ -170,7 +171,7 @@ def test_xqcs_target_averages_parameters_and_moments_only_where_they_are_read(ar
 
 def test_every_kernel_of_xqc_stays_on_the_sphere_and_biases_are_free():
     agent, games = build("xqc")
-    play(agent, games, decisions=60)
+    play(agent, games, steps=60)
     for network in (agent.critics["online"], agent.actors["online"]):
         layers = [m for m in network.modules() if isinstance(m, torch.nn.Linear | torch.nn.Conv2d)]
         assert len(layers) >= 2
@@ -236,7 +237,7 @@ def test_statistics_of_a_masked_update_are_those_of_the_policys_loss():
 
 def test_xqc_without_a_target_bootstraps_from_the_online_critic():
     agent, games = build("xqc", arm="xqc-no-target")
-    play(agent, games, decisions=30)
+    play(agent, games, steps=30)
     assert set(agent.networks) == {"online_critic", "online_actor"}
     assert np.isfinite(agent.take_metrics()["loss"])
 
@@ -376,7 +377,7 @@ def test_learned_values_and_actions_are_right_on_the_probes(name, probe, seed):
     settings = POLICY | LEARNING[name]
     decisions = LONGER.get((name, probe), DECISIONS[name])
     agent, games = build(name, f"probe/{probe}", None, decisions, seed, **settings)
-    play(agent, games, decisions)
+    play(agent, games, steps=decisions // games.num_envs)
     observations, true_q = PROBES[probe].true_values(gamma=0.9)
     states, actions = true_q.shape
     obs = torch.from_numpy(observations).repeat_interleave(actions, 0)

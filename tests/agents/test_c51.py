@@ -10,6 +10,7 @@ from bnmodes.envs.registry import make_env
 from bnmodes.errors import UsageError
 from bnmodes.networks.value import NormSettings
 from bnmodes.protocol import RUNNING
+from helpers.playing import play
 from helpers.settings import settings_of
 
 pytestmark = pytest.mark.numeric
@@ -27,17 +28,6 @@ def build(
     return agent, games
 
 
-def play(agent: C51Agent, games, decisions: int) -> None:
-    obs = games.reset()
-    agent.begin(obs)
-    for _ in range(decisions // games.num_envs):
-        actions = agent.act(obs)
-        step = games.step(actions)
-        agent.observe(actions, step)
-        agent.learn()
-        obs = step.obs
-
-
 def moments(network) -> list[torch.Tensor]:
     return [buffer.clone() for buffer in network.buffers()]
 
@@ -52,16 +42,16 @@ def test_updates_per_decision_are_counted_after_the_start(utd, num_envs):
     agent, games = build(
         updates_per_decision=utd, num_envs=num_envs, target_period_decisions=20, batch_size=4
     )
-    play(agent, games, decisions=60)
+    play(agent, games, steps=60 // num_envs)
     assert agent.updates == round((60 - 20) * utd)
 
 
 def test_the_target_is_copied_hard_with_its_stored_moments_and_only_then():
     agent, games = build(target_period_decisions=50, updates_per_decision=1.0)
     initial = [p.clone() for p in agent.networks["target"].state_dict().values()]
-    play(agent, games, decisions=49)
+    play(agent, games, steps=49)
     assert equal(agent.networks["target"].state_dict().values(), initial)
-    play(agent, games, decisions=1)
+    play(agent, games, steps=1)
     online, target = (agent.networks[name].state_dict() for name in ("online", "target"))
     assert equal(online.values(), target.values())
     assert not equal(target.values(), initial)
@@ -74,14 +64,14 @@ def test_the_target_is_copied_hard_with_its_stored_moments_and_only_then():
 def test_only_tracking_moves_the_targets_moments_between_copies(arm, moves):
     agent, games = build(arm, updates_per_decision=1.0)
     before = moments(agent.networks["target"])
-    play(agent, games, decisions=30)
+    play(agent, games, steps=30)
     assert agent.updates == 10
     assert equal(moments(agent.networks["target"]), before) is not moves
 
 
 def test_tracking_moves_moments_towards_the_next_observations_by_alpha():
     agent, games = build("bn-tracked", alpha=0.5, learning_starts_decisions=1000)
-    play(agent, games, decisions=64)
+    play(agent, games, steps=64)
     agent.settings = replace(agent.settings, batch_size=64)
     state = agent.replay_stream.bit_generator.state
     x = agent.replay.sample(64, agent.replay_stream).next_obs
@@ -95,13 +85,13 @@ def test_tracking_moves_moments_towards_the_next_observations_by_alpha():
 
 def test_calibration_sets_the_targets_first_moments_from_data():
     agent, games = build("bn-running", calibrate_target=True)
-    play(agent, games, decisions=24)
+    play(agent, games, steps=24)
     layer = agent.networks["target"].norms[1]
     x = agent.replay.sample(2000, np.random.default_rng(0)).next_obs
     agent.networks["target"](x, replace(RUNNING, track=1.0))
     data = layer.mean.clone()
     fresh, games = build("bn-running", calibrate_target=True)
-    play(fresh, games, decisions=24)
+    play(fresh, games, steps=24)
     torch.testing.assert_close(fresh.networks["target"].norms[1].mean, data, atol=0.3, rtol=0.3)
     assert data.abs().max() > 0.5, "the data's moments are not those of a new layer"
 
@@ -120,27 +110,27 @@ def test_epsilon_falls_linearly_over_its_fraction_of_the_run():
 def test_the_learning_rate_is_constant_or_falls_to_its_end_over_all_updates():
     agent, games = build("bn-wn", total_decisions=60, updates_per_decision=1.0)
     assert agent.learning_rate == 2.5e-4
-    play(agent, games, decisions=40)
+    play(agent, games, steps=40)
     assert agent.learning_rate == pytest.approx(2.5e-4 / 2)
-    play(agent, games, decisions=20)
+    play(agent, games, steps=20)
     assert agent.learning_rate == pytest.approx(0, abs=1e-12)
     tenth, games = build(
         "bn-wn", total_decisions=60, updates_per_decision=1.0, learning_rate_end_fraction=0.1
     )
-    play(tenth, games, decisions=60)
+    play(tenth, games, steps=60)
     assert tenth.learning_rate == pytest.approx(2.5e-5)
     seven, games = build("bn-wn", total_decisions=60, updates_per_decision=1.0, num_envs=7)
-    play(seven, games, decisions=63)
+    play(seven, games, steps=9)
     assert seven.updates > 40
     assert seven.learning_rate == 0, "never below zero where environments overshoot the end"
     constant, games = build("bn-batch", total_decisions=60)
-    play(constant, games, decisions=60)
+    play(constant, games, steps=60)
     assert constant.learning_rate == 2.5e-4
 
 
 def test_the_optimizer_steps_with_the_scheduled_learning_rate():
     agent, games = build("bn-wn", total_decisions=60, updates_per_decision=1.0)
-    play(agent, games, decisions=40)
+    play(agent, games, steps=40)
     before_last = 2.5e-4 * (1 - 19 / 40)
     assert agent.optimizers["value"].learning_rate == pytest.approx(before_last)
 
@@ -148,7 +138,7 @@ def test_the_optimizer_steps_with_the_scheduled_learning_rate():
 def test_projected_arms_stay_on_the_sphere_and_others_leave_it():
     for arm, on_sphere in (("bn-wn", True), ("ln-wn", True), ("bn-batch", False)):
         agent, games = build(arm, updates_per_decision=1.0)
-        play(agent, games, decisions=40)
+        play(agent, games, steps=40)
         norms = agent.networks["online"].linears[1].weight.flatten(1).norm(dim=1)
         assert torch.allclose(norms, torch.ones_like(norms), atol=1e-5) is on_sphere
 
@@ -195,7 +185,7 @@ def test_acting_and_evaluating_ask_for_their_own_roles(monkeypatch):
 
 def test_greedy_and_metrics_change_nothing():
     agent, games = build(updates_per_decision=1.0)
-    play(agent, games, decisions=40)
+    play(agent, games, steps=40)
     before = [t.clone() for n in agent.networks.values() for t in n.state_dict().values()]
     stream = agent.action_stream.bit_generator.state
     agent.greedy(games.reset())
@@ -211,13 +201,13 @@ def test_greedy_and_metrics_change_nothing():
 
 def test_metrics_are_means_over_the_updates():
     agent, games = build(updates_per_decision=1.0)
-    play(agent, games, decisions=21)
+    play(agent, games, steps=21)
     first = agent.take_metrics()
-    play(agent, games, decisions=1)
+    play(agent, games, steps=1)
     second = agent.take_metrics()
     twin, games = build(updates_per_decision=1.0)
-    play(twin, games, decisions=21)
-    play(twin, games, decisions=1)
+    play(twin, games, steps=21)
+    play(twin, games, steps=1)
     assert twin.take_metrics()["loss"] == pytest.approx((first["loss"] + second["loss"]) / 2)
 
 
@@ -282,7 +272,8 @@ def learned(probe: str, arm: str, seed: int) -> C51Agent:
     Joined rows learn a game that never ends more slowly: at some seeds the values are still 0.3
     below the true 5 after 1,000 decisions, and within 0.1 of it after 1,500."""
     agent, games = build(arm, f"probe/{probe}", seed=seed, alpha=0.1, **LEARNING)
-    play(agent, games, decisions=1500 if (probe, arm) == ("truncation", "bn-joined") else 1000)
+    decisions = 1500 if (probe, arm) == ("truncation", "bn-joined") else 1000
+    play(agent, games, steps=decisions // games.num_envs)
     return agent
 
 

@@ -11,7 +11,8 @@ from bnmodes.diagnostics.recording import record
 from bnmodes.errors import UsageError
 from bnmodes.norm.layers import BatchNorm
 from bnmodes.protocol import BATCH
-from helpers.actor_critic_agents import build, fill, play
+from helpers.actor_critic_agents import build, fill
+from helpers.playing import play
 
 pytestmark = pytest.mark.numeric
 
@@ -52,7 +53,7 @@ def test_the_critics_loss_is_half_the_squared_error_of_one_joined_batch():
 
 def test_it_has_no_target_no_projection_no_reward_scale_and_biases():
     agent, games = build("crossq", arm="batchnorm", learning_rate=1e-2)
-    play(agent, games, decisions=60)
+    play(agent, games, steps=60)
     assert set(agent.networks) == {"online_critic", "online_actor"}
     metrics = agent.take_metrics()
     assert np.isfinite(metrics["loss"])

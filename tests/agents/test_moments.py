@@ -14,6 +14,7 @@ from bnmodes.envs.registry import make_env
 from bnmodes.errors import UsageError
 from bnmodes.norm.layers import BatchNorm, FirstRows
 from bnmodes.protocol import BATCH, RUNNING, Forward, explain
+from helpers.playing import play
 from helpers.settings import settings_of
 
 pytestmark = pytest.mark.numeric
@@ -73,6 +74,10 @@ def test_moments_of_the_same_rows_are_the_batchs_own():
             torch.testing.assert_close(c51(arm).forward("bootstrap", obs, obs), own)
 
 
+def games_of(agent):
+    return make_env("minatar/breakout", agent.settings.env_rows, seed=0)
+
+
 def recorded_bootstraps(agent, monkeypatch) -> list:
     """What each bootstrap forward of an agent is given beside its own rows."""
     seen, forward = [], agent.forward
@@ -86,23 +91,11 @@ def recorded_bootstraps(agent, monkeypatch) -> list:
     return seen
 
 
-def play(agent, decisions: int, env_name: str = "minatar/breakout") -> None:
-    games = make_env(env_name, agent.settings.env_rows, seed=0)
-    obs = games.reset()
-    agent.begin(obs)
-    for _ in range(decisions):
-        actions = agent.act(obs)
-        step = games.step(actions)
-        agent.observe(actions, step)
-        agent.learn()
-        obs = step.obs
-
-
 @pytest.mark.parametrize(("arm", "count"), [("bn-independent", 6), ("bn-pool", 50)])
 def test_an_update_draws_other_rows_for_its_moments(arm, count, monkeypatch):
     agent = c51(arm, pool_rows=50)
     seen = recorded_bootstraps(agent, monkeypatch)
-    play(agent, 32)
+    play(agent, games_of(agent), steps=32)
     assert seen
     for obs, others in seen:
         assert len(others) == count
@@ -171,7 +164,7 @@ def test_anchored_acting_reads_no_running_statistics():
 @pytest.mark.parametrize("arm", [*OTHERS, "bn-joined", "bn-anchored"])
 def test_runs_go_on_as_if_never_saved(arm):
     whole, parted = c51(arm), c51(arm)
-    play(whole, 30)
+    play(whole, games_of(whole), steps=30)
     parted.load_state(whole.state())
     rng = np.random.default_rng(0)
     batch = whole.replay.sample(6, rng)
@@ -192,7 +185,7 @@ def test_pqn_draws_the_moments_rows_from_its_rollout(arm, count, monkeypatch):
     agent = PQNAgent(settings, make_env("minatar/breakout", 1, 0).spec, 0, 100)
     agent.next_value = agent._next_value
     seen = recorded_bootstraps(agent, monkeypatch)
-    play(agent, 4)
+    play(agent, games_of(agent), steps=4)
     assert [len(others) for _, others in seen] == [count] * 4
 
 
@@ -211,7 +204,7 @@ def test_roles_show_the_forward_they_run(arm):
 @pytest.mark.parametrize("arm", [*OTHERS, "bn-joined", "bn-anchored"])
 def test_diagnostics_measure_every_role(arm):
     agent = c51(arm)
-    play(agent, 40)
+    play(agent, games_of(agent), steps=40)
     row = agent.diagnose(rows(1, 0).numpy(), np.random.default_rng(0))
     assert np.isfinite([v for v in row.values() if isinstance(v, float)]).all()
     assert any(name.startswith("bootstrap/") for name in row)

@@ -8,6 +8,7 @@ from bnmodes.envs.probe import PROBES
 from bnmodes.envs.registry import make_env
 from bnmodes.errors import UsageError
 from bnmodes.protocol import BATCH, RUNNING
+from helpers.playing import play
 from helpers.settings import settings_of
 
 pytestmark = pytest.mark.numeric
@@ -30,17 +31,6 @@ def build(
     settings.validate(evaluation_rows=10)
     games = make_env(env, settings.env_rows, seed=seed)
     return PQNAgent(settings, games.spec, seed=seed, total_decisions=total_decisions), games
-
-
-def play(agent: PQNAgent, games, steps: int, obs=None) -> np.ndarray:
-    obs = games.reset() if obs is None else obs
-    for _ in range(steps):
-        actions = agent.act(obs)
-        step = games.step(actions)
-        agent.observe(actions, step)
-        agent.learn()
-        obs = step.obs
-    return obs
 
 
 def parameters(agent: PQNAgent) -> list[torch.Tensor]:

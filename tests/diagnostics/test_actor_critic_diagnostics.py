@@ -10,7 +10,8 @@ from torch import nn
 from bnmodes.agents.actor_critic import joined
 from bnmodes.protocol import BATCH, RUNNING, Mode
 from bnmodes.runs.checkpoint import _encode
-from helpers.actor_critic_agents import build, fill, play
+from helpers.actor_critic_agents import build, fill
+from helpers.playing import play
 
 pytestmark = pytest.mark.numeric
 
@@ -27,7 +28,7 @@ EPSILON = 1e-3
 def learnt(name, decisions=80, **changes):
     """After some updates; one minibatch of 64 rows is twice the width."""
     agent, games = build(name, **({"batch_size": 64, "learning_starts_decisions": 64} | changes))
-    play(agent, games, decisions)
+    play(agent, games, steps=decisions)
     return agent
 
 

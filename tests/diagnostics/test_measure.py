@@ -12,6 +12,7 @@ from bnmodes.diagnostics.role_forward import RoleForward, joined
 from bnmodes.envs.registry import make_env
 from bnmodes.protocol import BATCH, RUNNING, Mode
 from bnmodes.runs.checkpoint import _encode
+from helpers.playing import play
 from helpers.settings import settings_of
 
 pytestmark = pytest.mark.numeric
@@ -19,20 +20,12 @@ pytestmark = pytest.mark.numeric
 ROLES = ("predict", "bootstrap", "act")
 
 
-def learnt(name, arm, decisions, **changes):
+def learnt(name, arm, steps, **changes):
     """An agent after a few updates, and what it is going to act on."""
     settings = settings_of(name, arm, **changes)
     games = make_env("minatar/breakout", settings.env_rows, seed=0)
     agent = AGENTS[name].build(settings, games.spec, seed=0, total_decisions=1_000)
-    obs = games.reset()
-    agent.begin(obs)
-    for _ in range(decisions):
-        actions = agent.act(obs)
-        step = games.step(actions)
-        agent.observe(actions, step)
-        agent.learn()
-        obs = step.obs
-    return agent, obs
+    return agent, play(agent, games, steps)
 
 
 def c51(arm="bn-batch", decisions=120, **changes):

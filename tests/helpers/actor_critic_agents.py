@@ -33,17 +33,6 @@ def build(name: str, env="minatar/breakout", arm=None, total_decisions=1000, see
     return AGENTS[name].build(settings, games.spec, seed, total_decisions), games
 
 
-def play(agent: ActorCritic, games: VectorEnv, decisions: int) -> None:
-    obs = games.reset()
-    agent.begin(obs)
-    for _ in range(decisions // games.num_envs):
-        actions = agent.act(obs)
-        step = games.step(actions)
-        agent.observe(actions, step)
-        agent.learn()
-        obs = step.obs
-
-
 def fill(agent: ActorCritic, games: VectorEnv, decisions: int) -> None:
     """Play at random into the replay, and learn nothing."""
     rng = np.random.default_rng(0)

@@ -11,7 +11,6 @@ from bnmodes.envs.registry import make_env
 from bnmodes.runs.divergence import networks_are_finite
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import build_agent, train
-from bnmodes.runs.stopping import Stopped
 from bnmodes.studies.registry import STUDIES
 from bnmodes.studies.results import gather, run_path
 from bnmodes.studies.study import Arm
@@ -51,13 +50,9 @@ def test_a_diverging_run_ends_with_its_last_finite_decision(agent, tmp_path):
     assert "NaN" not in folder.metrics_path.read_text()
 
 
-def test_a_stopped_and_resumed_diverging_run_is_the_same(tmp_path, stop_at):
+def test_a_stopped_and_resumed_diverging_run_is_the_same(tmp_path, train_in_parts):
     whole = train(SPECS["c51"], tmp_path / "whole")
-    for decision in (40, whole.completion.decision - 1):
-        stop_at(decision)
-        with pytest.raises(Stopped):
-            train(SPECS["c51"], tmp_path / "parts")
-    parts = train(SPECS["c51"], tmp_path / "parts")
+    parts = train_in_parts(SPECS["c51"], tmp_path / "parts", (40, whole.completion.decision - 1))
     assert parts.metrics_path.read_bytes() == whole.metrics_path.read_bytes()
     assert parts.completion.last_finite_decision == whole.completion.last_finite_decision
 

@@ -44,24 +44,17 @@ def same_result(a: Path, b: Path) -> bool:
         ("probe/chain", "bn-batch"),
     ],
 )
-def test_stopped_and_resumed_equals_never_stopped_bit_for_bit(env, arm, tmp_path, stop_at):
+def test_stopped_and_resumed_equals_never_stopped_bit_for_bit(env, arm, tmp_path, train_in_parts):
     spec = make_spec(env, arm)
     train(spec, tmp_path / "whole")
-    for decision in (40, 150, 151, 333):
-        stop_at(decision)
-        with pytest.raises(Stopped):
-            train(spec, tmp_path / "parts")
-    train(spec, tmp_path / "parts")
+    train_in_parts(spec, tmp_path / "parts", (40, 150, 151, 333))
     assert same_result(tmp_path / "whole", tmp_path / "parts")
 
 
-def test_several_environments_resume_bit_for_bit_too(tmp_path, stop_at):
+def test_several_environments_resume_bit_for_bit_too(tmp_path, train_in_parts):
     spec = make_spec(num_envs=4)
     train(spec, tmp_path / "whole")
-    stop_at(200)
-    with pytest.raises(Stopped):
-        train(spec, tmp_path / "parts")
-    train(spec, tmp_path / "parts")
+    train_in_parts(spec, tmp_path / "parts", [200])
     assert same_result(tmp_path / "whole", tmp_path / "parts")
 
 

@@ -9,7 +9,6 @@ import torch
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import train
 from bnmodes.runs.spec import DiagnosticsSettings, EvaluationSettings
-from bnmodes.runs.stopping import Stopped
 from helpers.run_specs import make_actor_critic_spec, make_small_actor_critic_spec
 
 
@@ -22,14 +21,10 @@ from helpers.run_specs import make_actor_critic_spec, make_small_actor_critic_sp
         ("mrq", {}),
     ],
 )
-def test_stopped_and_resumed_equals_never_stopped(agent, changes, tmp_path, stop_at):
+def test_stopped_and_resumed_equals_never_stopped(agent, changes, tmp_path, train_in_parts):
     spec = make_small_actor_critic_spec(agent, **changes)
     train(spec, tmp_path / "whole")
-    for decision in (10, 66, 120):
-        stop_at(decision)
-        with pytest.raises(Stopped):
-            train(spec, tmp_path / "parts")
-    train(spec, tmp_path / "parts")
+    train_in_parts(spec, tmp_path / "parts", (10, 66, 120))
     metrics = [(tmp_path / name / "metrics.jsonl").read_text() for name in ("whole", "parts")]
     assert metrics[0] == metrics[1]
     whole, parts = (RunFolder(tmp_path / name).networks()[0] for name in ("whole", "parts"))

@@ -49,15 +49,13 @@ def test_breakout_trains_with_lives_and_reports_raw_whole_games(tmp_path):
 
 
 @pytest.mark.parametrize("suite", ["atari", "atari-small"])
-def test_pong_reports_raw_returns_and_resumes_to_the_byte(suite, tmp_path, stop_at, monkeypatch):
+def test_pong_reports_raw_returns_and_resumes_to_the_byte(
+    suite, tmp_path, train_in_parts, monkeypatch
+):
     monkeypatch.setattr(atari, "RESEED_AFTER", 600)
     spec = atari_spec("Pong", suite)
     whole = train(spec, tmp_path / "whole")
-    for decision in (700, 1_500):
-        stop_at(decision)
-        with pytest.raises(Stopped):
-            train(spec, tmp_path / "parts")
-    parts = train(spec, tmp_path / "parts")
+    parts = train_in_parts(spec, tmp_path / "parts", (700, 1_500))
     metrics = [(folder.path / "metrics.jsonl").read_bytes() for folder in (whole, parts)]
     assert metrics[0] == metrics[1]
     rows = parts.metrics()
@@ -68,16 +66,13 @@ def test_pong_reports_raw_returns_and_resumes_to_the_byte(suite, tmp_path, stop_
 
 
 @pytest.mark.parametrize("agent", ["pqn", "td3", "xqc", "mrq"])
-def test_every_agent_resumes_on_atari_to_the_byte(agent, tmp_path, stop_at, monkeypatch):
+def test_every_agent_resumes_on_atari_to_the_byte(agent, tmp_path, train_in_parts, monkeypatch):
     monkeypatch.setattr(atari, "RESEED_AFTER", 50)
     spec = atari_specs()[agent]
     whole = train(spec, tmp_path / "whole")
     step = spec.settings.num_envs
-    for share in (0.3, 0.6, 0.9):
-        stop_at(round(share * spec.total_decisions / step) * step)
-        with pytest.raises(Stopped):
-            train(spec, tmp_path / "parts")
-    parts = train(spec, tmp_path / "parts")
+    stops = [round(share * spec.total_decisions / step) * step for share in (0.3, 0.6, 0.9)]
+    parts = train_in_parts(spec, tmp_path / "parts", stops)
     assert parts.completion.resumes == 3
     metrics = [folder.metrics_path.read_bytes() for folder in (whole, parts)]
     assert metrics[0] == metrics[1]

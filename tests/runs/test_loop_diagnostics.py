@@ -10,7 +10,6 @@ from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import train
 from bnmodes.runs.metrics_file import numbers
 from bnmodes.runs.spec import DiagnosticsSettings, spec_from_json
-from bnmodes.runs.stopping import Stopped
 from helpers.run_specs import make_pqn_spec, make_small_actor_critic_spec, make_spec
 
 SPECS = {
@@ -58,17 +57,14 @@ def test_they_stand_on_an_equal_grid_that_ends_with_the_run_from_the_first_updat
 @pytest.mark.parametrize(
     "name", ["c51 bn-tracked", "pqn bn-running", "td3", "xqc bn-running", "mrq"]
 )
-def test_a_run_resumed_between_two_updates_measures_the_same(name, tmp_path, stop_at):
+def test_a_run_resumed_between_two_updates_measures_the_same(name, tmp_path, train_in_parts):
     """Before its next update a resumed agent has no gradient, but what its optimizer remembers."""
     spec = replace(SPECS[name], total_decisions=240, diagnostics=DiagnosticsSettings(points=8))
     if not name.startswith("pqn"):
         spec = replace(spec, settings=replace(spec.settings, updates_per_decision=0.05))
     whole = rows_of(train(spec, tmp_path / "whole"), True)
-    for decision in (144, 204):  # measured at 150 and 210, before the next update
-        stop_at(decision)
-        with pytest.raises(Stopped):
-            train(spec, tmp_path / "parts")
-    assert rows_of(train(spec, tmp_path / "parts"), True) == whole
+    # Measured at 150 and 210, before the next update.
+    assert rows_of(train_in_parts(spec, tmp_path / "parts", (144, 204)), True) == whole
 
 
 def test_the_grid_is_part_of_a_runs_name_only_where_it_is_not_the_default():

@@ -6,7 +6,6 @@ from PIL import Image
 from bnmodes import plugins
 from bnmodes.errors import UsageError
 from bnmodes.runs.loop import train
-from bnmodes.runs.stopping import Stopped
 from bnmodes.runs.watch import watch
 from helpers.own_games import SOURCE
 from helpers.run_specs import make_pqn_spec, make_spec
@@ -19,14 +18,6 @@ def own(tmp_path, monkeypatch):
     plugins.load(tmp_path / "games.py")
 
 
-def stopped_and_resumed(spec, folder, stop_at, *decisions):
-    for decision in decisions:
-        stop_at(decision)
-        with pytest.raises(Stopped):
-            train(spec, folder)
-    return train(spec, folder)
-
-
 @pytest.mark.parametrize(
     ("env", "torso"),
     [
@@ -37,13 +28,13 @@ def stopped_and_resumed(spec, folder, stop_at, *decisions):
 )
 @pytest.mark.parametrize("make", [make_spec, make_pqn_spec])
 def test_stopped_and_resumed_equals_never_stopped_bit_for_bit(
-    own, env, torso, make, tmp_path, stop_at
+    own, env, torso, make, tmp_path, train_in_parts
 ):
     settings = {"num_envs": 3} if make is make_spec else {}
     spec = make(env, arm="bn-batch", torso=torso, **settings)
     whole = train(spec, tmp_path / "whole")
     decisions = (60, 201) if make is make_spec else (60, 204)
-    parts = stopped_and_resumed(spec, tmp_path / "parts", stop_at, *decisions)
+    parts = train_in_parts(spec, tmp_path / "parts", decisions)
     metrics = [(folder.path / "metrics.jsonl").read_bytes() for folder in (whole, parts)]
     assert metrics[0] == metrics[1]
     rows = whole.metrics()
@@ -51,9 +42,11 @@ def test_stopped_and_resumed_equals_never_stopped_bit_for_bit(
     assert not [row for row in rows if row["kind"] == "resume"]
 
 
-def test_games_that_the_seed_does_not_decide_begin_anew_and_are_recorded(own, tmp_path, stop_at):
+def test_games_that_the_seed_does_not_decide_begin_anew_and_are_recorded(
+    own, tmp_path, train_in_parts
+):
     spec = make_spec("games.py:windy", torso="minatar", num_envs=3)
-    folder = stopped_and_resumed(spec, tmp_path / "run", stop_at, 201)
+    folder = train_in_parts(spec, tmp_path / "run", [201])
     resumed = [row for row in folder.metrics() if row["kind"] == "resume"]
     assert [(row["decision"], row["new_games"]) for row in resumed] == [(201, 3)]
 

@@ -9,7 +9,6 @@ import torch
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import train
 from bnmodes.runs.spec import DiagnosticsSettings, EvaluationSettings
-from bnmodes.runs.stopping import Stopped
 from helpers.run_specs import make_pqn_spec
 from helpers.settings import settings_of
 
@@ -17,14 +16,10 @@ pytestmark = pytest.mark.numeric
 
 
 @pytest.mark.parametrize("arm", ["bn-running", "bn-batch"])
-def test_stopped_inside_a_rollout_and_resumed_equals_never_stopped(arm, tmp_path, stop_at):
+def test_stopped_inside_a_rollout_and_resumed_equals_never_stopped(arm, tmp_path, train_in_parts):
     spec = make_pqn_spec(arm=arm)
     train(spec, tmp_path / "whole")
-    for decision in (66, 300, 450):
-        stop_at(decision)
-        with pytest.raises(Stopped):
-            train(spec, tmp_path / "parts")
-    train(spec, tmp_path / "parts")
+    train_in_parts(spec, tmp_path / "parts", (66, 300, 450))
     metrics = [(tmp_path / name / "metrics.jsonl").read_text() for name in ("whole", "parts")]
     assert metrics[0] == metrics[1]
     networks = [RunFolder(tmp_path / name).networks()[0]["online"] for name in ("whole", "parts")]
