@@ -1,5 +1,6 @@
 """The schedule of a study: which run is next, which ended, which failed, which is elsewhere."""
 
+import itertools
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -176,8 +177,7 @@ def set_aside(root: Path, run: StudyRun) -> str:
     folder = RunFolder(run_path(root, run))
     folder.refuse_links()
     (root / "damaged").mkdir(exist_ok=True)
-    numbers = range(1, 1 + len(list((root / "damaged").iterdir())) + 1)
-    places = (root / "damaged" / f"{folder.path.name}-{number}" for number in numbers)
+    places = (root / "damaged" / f"{folder.path.name}-{number}" for number in itertools.count(1))
     place = next(place for place in places if not place.exists())
     try:
         with folder.locked():
