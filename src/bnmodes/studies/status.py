@@ -66,7 +66,8 @@ class Display:
     def _render(self) -> Group:
         schedule = self.schedule
         counts = [f"{len(schedule.done)} of {len(self.study.runs)} runs done"]
-        counts += [f"{len(schedule.running)} submitted"]
+        if schedule.running:
+            counts += [f"{len(schedule.running)} submitted"]
         if schedule.elsewhere:
             counts += [f"{len(schedule.elsewhere)} running elsewhere"]
         if schedule.failed:
@@ -84,7 +85,8 @@ class Display:
             table.add_row(run.arm, run.game, str(run.seed), *_progress_cells(run, path))
         if len(begun) > _ROWS:
             table.add_row(f"… and {len(begun) - _ROWS} more")
-        return Group(Text(f"{self.study.name}: {', '.join(counts)}", style="bold"), table)
+        title = Text(f"{self.study.name}: {', '.join(counts)}", style="bold")
+        return Group(title, table) if begun else Group(title)
 
     def _time_left(self) -> str:
         """What the rows say is left, and the waiting runs at the pace of their arm (or of all arms
