@@ -29,6 +29,7 @@ __all__ = [
     "normalised",
     "planted_level",
     "synthetic_results",
+    "with_bootstrap_diagnostics",
     "with_diagnostics",
 ]
 
@@ -41,6 +42,9 @@ LEVEL = {
     "bn-act-only": 0.35,
     "bn-batch": 0.45,
     "bn-joined": 0.5,
+    "bn-independent": 0.4,
+    "bn-pool": 0.42,
+    "bn-partner": 0.44,
     "ln-wn": 0.36,
     "bn-wn": 0.4,
 }
@@ -131,6 +135,27 @@ def with_diagnostics(results: StudyResults) -> StudyResults:
     }
     rows = [_rows(study, runs, f"diagnostics/{k}", decisions, v) for k, v in values.items()]
     return replace(results, table=pl.concat([results.frame, *rows]).lazy())
+
+
+def with_bootstrap_diagnostics(results: StudyResults) -> StudyResults:
+    """What is measured of the bootstrap forward: max-Q in every arm, mismatch with BatchNorm."""
+    study, rng = results.study, np.random.default_rng(2)
+    grid = np.linspace(0.1, 1, 10)
+    decisions = (grid * study.total_decisions).astype(int)
+
+    def rows(name: str, height: float, runs: list[StudyRun]) -> pl.DataFrame:
+        values = height * (0.5 + grid) * rng.lognormal(0, 0.2, (len(runs), len(grid)))
+        return _rows(study, runs, f"diagnostics/bootstrap/{name}", decisions, values)
+
+    runs = list(study.runs)
+    with_batchnorm = [run for run in runs if study.arm(run.arm).base.startswith("bn")]
+    added = [
+        rows("max_q", 3.0, runs),
+        rows("conv1/mean_shift", 0.2, with_batchnorm),
+        rows("conv1/mean_shift_floor", 0.1, with_batchnorm),
+        rows("greedy_changed", 0.1, with_batchnorm),
+    ]
+    return replace(results, table=pl.concat([results.frame, *added]).lazy())
 
 
 def _random_and_best(game: str) -> tuple[float, float]:

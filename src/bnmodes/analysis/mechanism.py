@@ -114,6 +114,11 @@ def q_changed(numbers: StudyNumbers, arm: Arm, role: str) -> Measured | None:
     return measured(numbers, arm, f"diagnostics/{role}/q_change")
 
 
+def max_q(numbers: StudyNumbers, arm: Arm, role: str) -> Measured | None:
+    """Mean max-Q with the role's own statistics."""
+    return measured(numbers, arm, f"diagnostics/{role}/max_q")
+
+
 def exposure(numbers: StudyNumbers, arm: Arm) -> Float[np.ndarray, "games seeds"] | None:
     found = [greedy_changed(numbers, arm, role) for role in _readers(numbers, arm)]
     if not found:

@@ -2,7 +2,8 @@
 
 The arms that many studies share have the same colour everywhere, from Okabe and Ito's palette, with
 the paper's grouping: LayerNorm green, batch statistics blue, the act role alone purple, the
-bootstrap role alone orange, histogram heads orange and purple. Running statistics are grey as in
+bootstrap role alone orange, histogram heads orange and purple. Joined rows are blue, but where an
+arm with batch statistics has the blue, they are indigo. Running statistics are grey as in
 the paper's PQN figures, but where an arm without normalisation has the grey, they are red. An arm
 that is not among them gets a colour that is still free; a second arm with the same base gets a
 shade of its base's colour, and other dashes.
@@ -23,6 +24,10 @@ COLOURS = {
     "ln-hl-gauss": "#E69F00",
     "bn-batch-hl-gauss": "#8E4FB0",
     "bn-joined": "#0072B2",
+    "bn-independent": "#CC79A7",
+    "bn-pool": "#56B4E9",
+    "bn-partner": "#661100",
+    "bn-anchored": "#000000",
     "bn-separate": "#E69F00",
     "xqc-no-target": "#56B4E9",
     "batchnorm": "#CC79A7",
@@ -31,6 +36,7 @@ COLOURS = {
 HISTOGRAM = "-hl-gauss"
 """Behind the base of an arm whose head is a histogram."""
 _GREY = COLOURS["none"]
+_INDIGO = "#332288"
 _FREE = ("#8C564B", "#B5A400", "#1F9E9E", "#A8324A", "#3D5A98", "#6B8E23", "#E377C2")
 _MARKERS = {
     "none": "s",
@@ -43,6 +49,10 @@ _MARKERS = {
     "ln-hl-gauss": "^",
     "bn-batch-hl-gauss": "^",
     "bn-joined": "o",
+    "bn-independent": "X",
+    "bn-pool": "P",
+    "bn-partner": "p",
+    "bn-anchored": "*",
     "bn-separate": "D",
     "xqc-no-target": "P",
     "batchnorm": "<",
@@ -89,6 +99,8 @@ def styles_of(bases: Sequence[str]) -> list[ArmStyle]:
         grey_running = base == "bn-running" and "none" not in bases
         if grey_running:
             colour = _GREY
+        if base == "bn-joined" and "bn-batch" in bases:
+            colour, marker = _INDIGO, "h"
         if has_histograms and not base.endswith(HISTOGRAM):
             marker = "X" if base == "bn-running" else "o"  # a triangle is a histogram's
         if projected:

@@ -15,7 +15,7 @@ from bnmodes.studies.paper import A, C
 from bnmodes.studies.study import Arm, Contrast, Study
 
 MINATAR_3 = ("minatar/breakout", "minatar/space_invaders", "minatar/asterix")
-"""In the order in which C51 gets above random play."""
+"""The first two are learnt early; C51 stays near random play on the third for 30,000 decisions."""
 
 C51_DECISIONS = 50_000
 C51_BASELINE = {"updates_per_decision": 1.0, "learning_starts_decisions": 1_000}

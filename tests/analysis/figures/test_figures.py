@@ -1,7 +1,9 @@
 """Every figure at the paper's full shape and at MinAtar's, with what it plots."""
 
 from functools import cache
+from itertools import combinations
 
+import matplotlib.colors
 import matplotlib.figure
 import numpy as np
 import pytest
@@ -280,8 +282,8 @@ def test_lines_that_name_themselves_lay_the_figure_out_once_for_all_panels(monke
 def test_each_module_of_figures_is_in_the_table_without_being_named_anywhere():
     names = [figure.draw.__name__ for figure in all_figures()]
     assert names == [
-        "bars", "scaling", "momentum", "curves", "per_game", "aggregates", "mismatch",
-        "representation",
+        "bars", "dose_response", "scaling", "momentum", "curves", "per_game", "aggregates",
+        "mismatch", "max_q_curves", "representation",
     ]  # fmt: skip
 
 
@@ -314,6 +316,50 @@ def test_every_arm_has_its_own_colour_and_known_arms_keep_theirs():
     for study in STUDIES.values():
         styles = styles_of([line.base for line in series_of(study.arms)])
         assert len({style.colour for style in styles}) == len(styles), study.name
+
+
+def test_the_arms_of_whose_rows_give_statistics_differ_for_the_colour_blind():
+    """Least distance of two colours in CIE Lab, as seen with and without red or green cones."""
+    bases = ["none", "ln", "bn-running", "bn-batch", "bn-independent", "bn-pool", "bn-partner"]
+    styles = styles_of([*bases, "bn-joined", "bn-anchored"])
+    assert len({style.marker for style in styles}) == len(styles)
+    for sight in (np.eye(3), NO_RED_CONES, NO_GREEN_CONES):
+        labs = [_lab(sight @ _linear(style.colour)) for style in styles]
+        for a, b in combinations(range(len(labs)), 2):
+            assert np.linalg.norm(labs[a] - labs[b]) > 15, (styles[a], styles[b])
+
+
+# Machado, Oliveira, Fernandes: "A physiologically-based model for simulation of color vision
+# deficiency", 2009: severity 1.
+NO_RED_CONES = np.array(
+    [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ]
+)
+NO_GREEN_CONES = np.array(
+    [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ]
+)
+
+
+def _linear(colour: str) -> np.ndarray:
+    """sRGB without its gamma."""
+    c = np.array(matplotlib.colors.to_rgb(colour))
+    return np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+
+
+def _lab(linear: np.ndarray) -> np.ndarray:
+    to_xyz = np.array(
+        [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    )
+    relative = to_xyz @ np.clip(linear, 0, 1) / np.array([0.9505, 1.0, 1.089])
+    f = np.where(relative > 0.008856, np.cbrt(relative), 7.787 * relative + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
 def test_arms_that_nobody_knows_have_colours_too():

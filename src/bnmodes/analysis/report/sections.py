@@ -49,6 +49,14 @@ def contrasts_section(numbers: StudyNumbers) -> str:
             "note",
         )
     ]
+    claims = [
+        f"{each.arm} − {each.other}: {each.claim}"
+        for each in numbers.compared.study.contrasts
+        if each.claim
+    ]
+    if claims:
+        content += [paragraph("What each declared contrast tests:", "note")]
+        content.append(bullets(claims))
     for measure in MEASURES:
         rows = [
             [
