@@ -229,11 +229,13 @@ class PQNAgent(ValueAgent):
             return
         rows = self.rollout.on_device()
         targets = self._targets(rows).flatten()
-        obs, action = rows["obs"].flatten(0, 1), rows["action"].flatten()
+        parts = (rows["obs"].flatten(0, 1), rows["action"].flatten(), targets)
         for _ in range(self.settings.epochs):
-            order = self._to_device(self.shuffle_stream.permutation(len(action)))
+            order = self._to_device(self.shuffle_stream.permutation(len(targets)))
             for chosen in order.split(self.settings.minibatch_size):
-                self.means.add(self.update(obs[chosen], action[chosen], targets[chosen]))
+                # Of pictures, obs[chosen] takes 15 times as long.
+                minibatch = (part.index_select(0, chosen) for part in parts)
+                self.means.add(self.update(*minibatch))
         self.updates += 1
         self.rollout.clear()
 
