@@ -65,7 +65,7 @@ def _about(options: Publish, folder: Path, results: Any) -> dict[str, Any]:
         "report": options.command("report", *incomplete),
         "folder": folder.as_posix(),
         "commit": options.commit or _commit(),
-        "machine": f"{len(os.sched_getaffinity(0))} cores of {_processor()}",
+        "machine": f"{_processor()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
         "versions": described.versions(),
     }

@@ -1,0 +1,174 @@
+"""Write every page that shows published results, from the results themselves:
+
+    python tests/docs/claims.py
+
+docs/results/claims.toml has the paper's claims and which of our numbers speak of them, and
+docs/results/STUDY the numbers. Written are docs/claims.md, the table of claims in README, and the
+part of each docs/results/STUDY/README.md that has no figures.
+"""
+
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from bnmodes.analysis.publish import FIGURES, numbers_page, study_numbers
+from bnmodes.analysis.report.summary_table import written
+from bnmodes.analysis.study_numbers import MEASURE_NAMES, StudyNumbers
+from bnmodes.studies.published import Published, read_published
+from bnmodes.studies.registry import find_study
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs" / "results"
+VERDICTS = ("agrees", "disagrees", "cannot tell")
+BEGIN, END = "<!-- claims -->", "<!-- end of claims -->"
+_INTRODUCTION = """\
+# Claims of the paper
+
+What the paper claims, with its numbers; what was measured here, at which size; and the verdict:
+**agrees** or **disagrees** in direction at that size, or **cannot tell**. The paper's numbers are
+of Atari; ours are mostly of MinAtar, so only directions can be compared. Brackets are 95%
+intervals, p-values are those of permutation tests, corrected
+([statistics](explanation/statistics.md)). Every number of ours is computed from the [published
+results](#published-results), and a test compares this page with them. [The paper, line by
+line](paper.md) has the command for each figure.
+"""
+
+
+def claims() -> list[dict]:
+    found = tomllib.loads((RESULTS / "claims.toml").read_text())["claim"]
+    for claim in found:
+        assert claim["verdict"] in VERDICTS, f"{claim['title']}: {claim['verdict']}"
+        find_study(claim["study"])
+    return found
+
+
+def studies() -> list[str]:
+    """Those whose results are published."""
+    return sorted(path.parent.name for path in RESULTS.glob("*/study.json"))
+
+
+@cache
+def published(study: str) -> Published:
+    return read_published(RESULTS / study)
+
+
+@cache
+def numbers_of(study: str) -> StudyNumbers:
+    found = published(study)
+    return study_numbers(found.results(find_study(found.study)))
+
+
+def measured_text(study: str, arm: str) -> str:
+    """An arm's IQMs with intervals, and the verdicts against the study's reference."""
+    numbers = numbers_of(study)
+    found = next(each for each in numbers.arms if each.name == arm)
+    verdicts = {
+        one.measure: f" ({one.verdict}, p {one.p:.2g})"
+        for one in numbers.contrasts
+        if (one.arm, one.other) == (found, numbers.counterpart(found))
+    }
+    parts = []
+    for measure, name in MEASURE_NAMES.items():
+        value = written(numbers.relative(found, measure)).replace("-", "−")
+        parts.append(f"{name} {value} {numbers.relative_unit(measure)}{verdicts.get(measure, '')}")
+    return f"{arm}: {'; '.join(parts)}"
+
+
+def scale_text(study: str) -> str:
+    """How large a study the results are of."""
+    numbers = numbers_of(study)
+    games = ", ".join(numbers.compared.study.games)
+    decisions = numbers.results.study.total_decisions
+    return f"{games}; {seed_count(study)} seeds; {decisions:,} decisions a run"
+
+
+def short_scale(study: str) -> str:
+    """Games and seeds, for a narrow table."""
+    games = numbers_of(study).compared.study.games
+    suites = "/".join(dict.fromkeys(game.partition("/")[0] for game in games))
+    return f"{len(games)} game{'s' * (len(games) > 1)} of {suites}, {seed_count(study)} seeds"
+
+
+def seed_count(study: str) -> int:
+    return len({run.seed for run in published(study).runs})
+
+
+def claims_page() -> str:
+    return "\n".join([_INTRODUCTION, *_claim_tables(), *_result_table()])
+
+
+def _claim_tables() -> Iterator[str]:
+    found = claims()
+    for group in dict.fromkeys(claim["group"] for claim in found):
+        yield f"## {group}\n"
+        yield "| the paper says | its study | measured here | verdict |"
+        yield "|---|---|---|---|"
+        for claim in found:
+            if claim["group"] == group:
+                cells = (claim["paper"], f"`{claim['study']}`", _ours(claim), _verdict(claim))
+                yield f"| {' | '.join(cells)} |"
+        yield ""
+
+
+def _ours(claim: dict) -> str:
+    lines = [
+        f"[{one['study']}](results/{one['study']}/README.md), {measured_text(**one)}"
+        for one in claim.get("measured", ())
+    ]
+    return "<br>".join(lines) or "–"
+
+
+def _verdict(claim: dict) -> str:
+    return f"**{claim['verdict']}**: {claim['because']}"
+
+
+def _result_table() -> Iterator[str]:
+    yield "## Published results\n"
+    yield "Each has its numbers, figures, and the command that repeats it; `bnmodes study import"
+    yield "docs/results/STUDY` puts its runs back, and `bnmodes study report` draws them again.\n"
+    yield "| study | size | runs | command | commit |"
+    yield "|---|---|---|---|---|"
+    for study in studies():
+        about = published(study).about
+        runs = f"{len(published(study).runs)} of {len(numbers_of(study).results.study.runs)}"
+        cells = (scale_text(study), runs, f"`{about['command']}`", about["commit"])
+        yield f"| [{study}](results/{study}/README.md) | {' | '.join(cells)} |"
+    yield ""
+
+
+def readme_table() -> str:
+    """A line for each claim: where it was tested, and the verdict."""
+    lines = ["| claim of the paper | tested here on | verdict |", "|---|---|---|"]
+    for claim in claims():
+        tested = dict.fromkeys(one["study"] for one in claim.get("measured", ()))
+        where = "; ".join(f"[{s}](docs/results/{s}/README.md) ({short_scale(s)})" for s in tested)
+        lines.append(f"| {claim['title']} | {where or 'not yet'} | {claim['verdict']} |")
+    return "\n".join([BEGIN, *lines, END])
+
+
+def with_table(readme: str) -> str:
+    before, _, rest = readme.partition(BEGIN)
+    return before + readme_table() + rest.partition(END)[2]
+
+
+def result_page(study: str) -> str:
+    """The page of a study's results, with the figures that it has."""
+    text = (RESULTS / study / "README.md").read_text()
+    return (
+        f"{numbers_page(numbers_of(study), published(study).about)}\n{FIGURES}"
+        + (text.partition(FIGURES)[2])
+    )
+
+
+def main() -> None:
+    pages = {ROOT / "docs" / "claims.md": claims_page()}
+    pages |= {RESULTS / study / "README.md": result_page(study) for study in studies()}
+    pages |= {ROOT / "README.md": with_table((ROOT / "README.md").read_text())}
+    for path, text in pages.items():
+        path.write_text(text)
+        print(path.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()
