@@ -149,12 +149,10 @@ def list_envs() -> list[Listing]:
     listings = []
     for suite, each in SUITES.items():
         for game in each.list_games():
-            if suite in ATARI_SUITES:
-                pixels = atari.SCREEN_PIXELS[suite]
-                actions, shape = None, (atari.STACK, pixels, pixels)
-            else:
-                spec = _spec_of(suite, game)
-                actions, shape = spec.num_actions, spec.obs_shape
+            spec = None if suite in ATARI_SUITES else _spec_of(suite, game)
+            pixels = atari.SCREEN_PIXELS.get(suite)
+            shape = spec.obs_shape if spec else (atari.STACK, pixels, pixels)
+            actions = spec.num_actions if spec else None
             listings.append(Listing(f"{suite}/{game}", actions, "×".join(map(str, shape))))
     return [
         *listings,
