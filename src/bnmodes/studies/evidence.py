@@ -79,7 +79,7 @@ SCREEN_C51 = _c51_study(
 WHY_POOL_ROWS = 256
 """Eight minibatches of 32; the default, 1,024 rows, would take five times as long for an update."""
 
-WHY_C51_ARMS = (
+WHY_C51_ARMS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("BN running", "bn-running", {}),
     ("BN batch", "bn-batch", {}),
     ("BN pool", "bn-pool", {"pool_rows": WHY_POOL_ROWS}),

@@ -89,7 +89,8 @@ def gap_panel(axes: Axes, numbers: StudyNumbers, factor: Factor) -> None:
         axes.plot(places, game, color="#888888", linewidth=0.9, marker=marker, markersize=4)
     pooled = [
         paired_difference(
-            *(numbers.values(arm, "auc") for arm in (level.arm, level.other)),
+            numbers.values(level.arm, "auc"),
+            numbers.values(level.other, "auc"),
             resamples=numbers.resamples,
             interval=numbers.interval_kind,
         )
