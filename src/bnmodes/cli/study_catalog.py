@@ -13,6 +13,7 @@ from rich.table import Table
 
 from bnmodes.cli.options import ALL_BY_DEFAULT, parse
 from bnmodes.cli.prose import wrapped
+from bnmodes.execution import keep_freed_memory
 from bnmodes.runs.progress import duration
 from bnmodes.studies.estimate import estimate_seconds, memory_bytes, transition_bytes
 from bnmodes.studies.registry import STUDIES, find_study
@@ -96,6 +97,7 @@ def study_show(args: list[str]) -> None:
     if shared:
         console.print(f"shared {', '.join(shared)}: run once for both in one --out")
     if options.estimate:
+        keep_freed_memory()  # as the runs do
         seconds, cores = estimate_seconds(study), len(os.sched_getaffinity(0))
         console.print(
             f"time   about {duration(seconds)} on one core here, {duration(seconds / cores)} on "
