@@ -36,6 +36,8 @@ COLOURS = {
 HISTOGRAM = "-hl-gauss"
 """Behind the base of an arm whose head is a histogram."""
 _GREY = COLOURS["none"]
+PUBLISHED = "#8A8A8A"
+"""Results of others: hatched bars and dotted lines."""
 _INDIGO = "#332288"
 _FREE = ("#8C564B", "#B5A400", "#1F9E9E", "#A8324A", "#3D5A98", "#6B8E23", "#E377C2")
 _MARKERS = {

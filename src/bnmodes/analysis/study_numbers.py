@@ -7,7 +7,7 @@ is asked for is kept, so that whoever asks again gets the same numbers without c
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -34,6 +34,9 @@ from bnmodes.envs.registry import canonical_name
 from bnmodes.errors import UsageError
 from bnmodes.studies.results import StudyResults
 from bnmodes.studies.study import Arm, StudyRun
+
+if TYPE_CHECKING:
+    from bnmodes.analysis.published_arms import PublishedArm
 
 MEASURES = {"auc": auc, "final": final}
 MEASURE_NAMES = {"auc": "AUC", "final": "Final"}
@@ -87,10 +90,12 @@ class StudyNumbers:
         interval: IntervalKind = "stretched",
         reference: str | None = None,
         contrasts: Sequence[tuple[str, str]] | None = None,
+        published: "Sequence[PublishedArm]" = (),
     ):
         """`reference` replaces the study's; `contrasts` are pairs of arms' names, arm and other.
 
         Without `contrasts`, each arm is compared with the reference, at the same UTD if it varies.
+        `published` are arms of others, which stand beside the study's in figures.
         """
         if reference is not None:
             (name,) = (arm.name for arm in results.study.restricted(arms=[reference]).arms)
@@ -100,6 +105,7 @@ class StudyNumbers:
         self.table = table
         self.resamples = resamples
         self.interval_kind = interval
+        self.published = tuple(published)
         self._declared_contrasts = contrasts
         self._kept: dict[Hashable, Any] = {}
         self._raw, self.diverged = judge_diverged(
@@ -191,7 +197,7 @@ class StudyNumbers:
 
     def scores(self, arm: Arm) -> Scores:
         """Normalised, on the games and seeds on which the arms are compared."""
-        return self.once(("scores", arm.name), lambda: self._normalised(arm))
+        return self.once(("scores", arm.name), lambda: self.normalise(self._compared_raw(arm)))
 
     @property
     def unit(self) -> str:
@@ -319,8 +325,8 @@ class StudyNumbers:
             )
         return bad if len(scale) > 1 else ()
 
-    def _normalised(self, arm: Arm) -> Scores:
-        scores = self._compared_raw(arm)
+    def normalise(self, scores: Scores) -> Scores:
+        """Raw returns on the compared games, in the unit of the study's scores."""
         if self.human:
             return human_normalised(scores, self.table)
         reference = self._compared_raw(self.results.study.arm(self.reference_name))

@@ -203,6 +203,8 @@ class Report(Scoring, Choice):
     """Arm that the others are compared with; without it, the study's own."""
     against: Annotated[str | None, AN_ARM] = None
     """Arm that every other one is tested against, besides the contrasts that the study declares."""
+    published: Annotated[tuple[Path, ...], NONE_BY_DEFAULT] = ()
+    """Published results of others, drawn as marked arms: tables (.csv, .parquet), MR.Q's .txt."""
     formats: tuple[Literal["png", "pdf", "svg"], ...] = ("png",)
     """File formats of the figures beside the page."""
 
@@ -222,6 +224,7 @@ def study_report(args: list[str]) -> None:
     options = parse(Report, args, "bnmodes study report")
     study = options.study()
     from bnmodes.analysis.findings import headline, summary
+    from bnmodes.analysis.published_arms import read_arms, require_shown
     from bnmodes.analysis.report.report import write_report
     from bnmodes.analysis.report.summary_table import summary_table
     from bnmodes.studies.results import gather
@@ -234,8 +237,12 @@ def study_report(args: list[str]) -> None:
     results = gather(study, options.out)
     tell_changes(results)
     numbers = options.numbers(
-        results, reference=options.reference, contrasts=options.contrasts(study)
+        results,
+        reference=options.reference,
+        contrasts=options.contrasts(study),
+        published=read_arms(options.published, study),
     )
+    require_shown(numbers)
     write_report(numbers, page, options.formats)
     console.print(wrapped(f"{study.name}: {study.question}\n"))
     # A narrow terminal wraps the lines; cut numbers would be worse.

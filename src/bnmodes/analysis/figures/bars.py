@@ -1,6 +1,7 @@
 """AUC and final IQM of every arm as bars."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,6 +15,9 @@ from bnmodes.analysis.figures.style import (
     new_figure,
     note_missing,
 )
+from bnmodes.analysis.palette import PUBLISHED, ArmStyle
+from bnmodes.analysis.published_arms import published_interval
+from bnmodes.analysis.statistics import Interval
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
 from bnmodes.analysis.wording import games_and_seeds
 
@@ -26,6 +30,8 @@ def bars(numbers: StudyNumbers) -> Iterator[Drawing]:
     caption = (
         f"AUC and final IQM{at_utd}, over {games_and_seeds(study)}. "
         f"Bars with {numbers.interval_words}{dotted}{study.reference if dotted else ''}."
+        + " Hatched: published by others."
+        * bool(numbers.published)
     )
     narrow = draw_bars(numbers, stacked=True)
     yield Drawing("bars", draw_bars(numbers), caption, narrow)
@@ -35,7 +41,7 @@ def bars(numbers: StudyNumbers) -> Iterator[Drawing]:
 def draw_bars(numbers: StudyNumbers, *, stacked: bool = False) -> Figure:
     """A row per arm at the smallest UTD; a panel per measure, side by side or one above another."""
     utd = numbers.utds[0]
-    height = 1.15 + 0.36 * len(numbers.arms_at(utd))
+    height = 1.15 + 0.36 * (len(numbers.arms_at(utd)) + len(numbers.published))
     figure = new_figure(4.6, 2 * height) if stacked else new_figure(9.0, height)
     note_missing(figure, numbers.missing_note([utd]))
     panels = list(figure.subplots(*((2, 1) if stacked else (1, 2)), sharey=True))
@@ -49,24 +55,29 @@ def bars_panel(axes: Axes, numbers: StudyNumbers, measure: str) -> None:
     utd = numbers.utds[0]
     arms = numbers.arms_at(utd)
     at_utd = f" at {name}" if (name := numbers.utd_name(utd)) else ""
-    intervals = [numbers.relative(arm, measure) for _, arm in arms]
-    for place, ((_, arm), interval) in enumerate(zip(arms, intervals, strict=True)):
-        style = numbers.style(arm)
+    bars: list[tuple[str, Interval | None, dict[str, Any]]] = [
+        (line.label, numbers.relative(arm, measure), _look(numbers.style(arm)))
+        for line, arm in arms
+    ]
+    of_others = {"facecolor": "white", "edgecolor": PUBLISHED, "hatch": "xxx", "linewidth": 0.8}
+    bars += [
+        (arm.label, published_interval(numbers, arm, measure), of_others)
+        for arm in numbers.published
+    ]
+    for place, (_, interval, look) in enumerate(bars):
+        if interval is None:
+            continue
         axes.barh(
             place,
             interval.point,
             height=0.68,
-            color=style.colour,
-            alpha=0.55 if style.projected else 0.85,
-            hatch="///" if style.projected else None,
-            edgecolor="white",
-            linewidth=0,
             xerr=error_bars([interval]),
             error_kw={"ecolor": "#222222", "elinewidth": 1.2, "capsize": 3},
+            **look,
         )
         axes.annotate(
             f"{interval.point:.0f}" if abs(interval.point) >= 10 else f"{interval.point:.2g}",
-            (max(interval.high, interval.point, 0), place),
+            (max(interval.point, interval.high, 0), place),
             xytext=(6, 0),
             textcoords="offset points",
             verticalalignment="center",
@@ -76,9 +87,19 @@ def bars_panel(axes: Axes, numbers: StudyNumbers, measure: str) -> None:
     mark_reference(axes.axvline, numbers, measure)
     axes.set_title(f"{MEASURE_NAMES[measure]} IQM{at_utd}", **TITLE)
     axes.set_xlabel(numbers.relative_unit(measure))
-    axes.set_yticks(range(len(arms)), [line.label for line, _ in arms])
+    axes.set_yticks(range(len(bars)), [label for label, _, _ in bars])
     axes.tick_params(axis="y", length=0)
     axes.margins(x=0.1)
-    if min(interval.low for interval in intervals) >= 0:
+    if min(min(each.point, each.low) for _, each, _ in bars if each) >= 0:
         axes.set_xlim(left=0)
-    axes.set_ylim(len(arms) - 0.5, -0.5)  # the first arm on top
+    axes.set_ylim(len(bars) - 0.5, -0.5)  # the first arm on top
+
+
+def _look(style: ArmStyle) -> dict[str, Any]:
+    return {
+        "color": style.colour,
+        "alpha": 0.55 if style.projected else 0.85,
+        "hatch": "///" if style.projected else None,
+        "edgecolor": "white",
+        "linewidth": 0,
+    }

@@ -16,6 +16,8 @@ from bnmodes.analysis.figures.style import (
     note_missing,
 )
 from bnmodes.analysis.figures.time_axis import finish_horizontal, horizontal, time_unit
+from bnmodes.analysis.palette import PUBLISHED, ArmStyle
+from bnmodes.analysis.published_arms import published_curve
 from bnmodes.analysis.study_numbers import StudyNumbers
 from bnmodes.analysis.wording import games_and_seeds
 
@@ -27,6 +29,8 @@ def curves(numbers: StudyNumbers) -> Iterator[Drawing]:
     caption = (
         f"IQM while learning ({numbers.unit}), over {games_and_seeds(study)}; "
         f"bands: {numbers.interval_words}, whole runs resampled.{scales}"
+        + " Dotted grey: published by others."
+        * any(arm.scores for arm in numbers.published)
     )
     yield Drawing("curves", draw_curves(numbers), caption)
 
@@ -56,6 +60,11 @@ def curves_panel(axes: Axes, numbers: StudyNumbers, utd: float) -> None:
         x = horizontal(numbers, numbers.scores(arm).decisions)
         look = {"label": line.label, "clip_on": False}
         draw_band(axes, x, numbers.curve(arm), numbers.style(arm), **look)
+    for other in numbers.published if utd == numbers.utds[0] else ():
+        if found := published_curve(numbers, other):
+            x = horizontal(numbers, found[0])
+            style = ArmStyle(PUBLISHED, (0, (1, 1)))
+            draw_band(axes, x, found[1], style, label=other.label, clip_on=False)
     axes.set_title(numbers.utd_name(utd), **TITLE)
     if numbers.human and axes.get_ylim()[1] >= 1:
         axes.axhline(1, color="#222222", linewidth=0.9, linestyle=":", zorder=0.5)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from bnmodes.analysis.findings import headline, summary
+from bnmodes.analysis.published_arms import published_interval
 from bnmodes.analysis.report.page import (
     bullets,
     folded,
@@ -104,7 +105,23 @@ def aggregates_section(numbers: StudyNumbers) -> str:
         first, *others = AGGREGATES
         content.append(f"<h3>{MEASURE_NAMES[measure]}</h3>")
         content.append(table(["arm", first, *percent, *others], rows))
+    if numbers.published:
+        content += ["<h3>Published by others</h3>", _published_table(numbers)]
     return section("aggregates", "Aggregates", *content)
+
+
+def _published_table(numbers: StudyNumbers) -> str:
+    """IQMs as the study's own are shown; nothing of them is tested."""
+    rows = []
+    for arm in numbers.published:
+        found = {measure: published_interval(numbers, arm, measure) for measure in MEASURES}
+        cells = [
+            interval_cell(f"{measure}|published|{arm.name}", of) if of else text_cell("–")
+            for measure, of in found.items()
+        ]
+        rows.append([row_name(arm.label), *cells, text_cell(arm.source)])
+    header = [f"{name} IQM, {numbers.relative_unit(m)}" for m, name in MEASURE_NAMES.items()]
+    return table(["arm", *header, "source"], rows)
 
 
 def _unit(numbers: StudyNumbers) -> str:
