@@ -11,6 +11,7 @@ from bnmodes.bench import results
 from bnmodes.bench.bare import bare_c51, bare_pqn
 from bnmodes.bench.cases import CASES, Case
 from bnmodes.bench.measure import Stopwatch, Work, _flops_per_cycle, measure
+from bnmodes.cli.bench import bench_command
 from bnmodes.errors import UsageError
 
 SMALL = {
@@ -86,6 +87,12 @@ def test_a_file_that_is_no_result_is_refused(tmp_path, text):
         results.read(path)
     path.write_text(json.dumps({"cases": {}}))
     assert results.read(path) == {"cases": {}}
+
+
+@pytest.mark.parametrize("place", [".", "nowhere/bench.json"])
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_measured(tmp_path, place):
+    with pytest.raises(UsageError, match="--out"):
+        bench_command(["--quick", "--out", str(tmp_path / place)])
 
 
 def test_cases_have_names_of_their_own():

@@ -10,7 +10,15 @@ from io import StringIO
 from pathlib import Path
 
 from bnmodes import cli
-from bnmodes.cli import existing_runs, figure, runs, study, study_catalog, study_clean
+from bnmodes.cli import (
+    existing_runs,
+    figure,
+    runs,
+    study,
+    study_catalog,
+    study_clean,
+    study_publish,
+)
 from bnmodes.runs import loop
 from bnmodes.studies import schedule
 from faults.files import damage
@@ -38,9 +46,10 @@ OPTIONS = {
     "train": ("",),
     "explain c51": ("--env", "--arm", "--seed", "--protocol.bootstrap.track", "--json"),
     "explain": ("", "--plugin", "--json"),
-    "audit": ("", "--seed", "--plugin"),
+    "audit": ("", "--game-seed", "--plugin"),
+    "calibrate": ("", "--games", "--seed"),
     "env list": ("", "--all"),
-    "watch": ("", "--to", "--max-decisions", "--seed"),
+    "watch": ("", "--to", "--max-decisions", "--game-seed"),
     "plot": ("", "--to", "--plugin"),
     "study list": ("", "--x"),
     "study show": ("", "--arms", "--games", "--seeds"),
@@ -52,7 +61,11 @@ OPTIONS = {
     "study status": ("", "--out"),
     "study status quick": ("--out", "--seeds"),
     "study export quick": ("--out", "--to"),
-    "study report quick": ("--out", "--to", "--reference", "--against", "--interval", "--formats"),
+    "study report quick": (
+        "--out", "--to", "--reference", "--against", "--interval", "--formats", "--published",
+    ),
+    "study publish quick": ("--out", "--to", "--commit", "--seeds"),
+    "study import": ("", "--out", "--study"),
     "study power quick": ("--out",),
     "study clean quick": ("--out", "--arms"),
     "figure": ("", "--to", "--out", "--arms"),
@@ -66,7 +79,7 @@ def call(*args: str | Path) -> tuple[int, str]:
     said = StringIO()
     before = sys.argv
     sys.argv = ["bnmodes", *map(str, args)]
-    modules = (existing_runs, figure, runs, study, study_catalog, study_clean)
+    modules = (existing_runs, figure, runs, study, study_catalog, study_clean, study_publish)
     consoles = [module.console for module in modules]
     try:
         with redirect_stdout(said), redirect_stderr(said):

@@ -1,12 +1,13 @@
 """`bnmodes bench`: speed, and where the time goes."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from bnmodes.bench import results
 from bnmodes.cli.options import WITHOUT_DEFAULT, parse
+from bnmodes.errors import UsageError
+from bnmodes.files import write_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,8 @@ def bench_command(args: list[str]) -> None:
         "Measure decisions a second of each agent, memory, and where the time goes.",
     )
     old = results.read(options.compare) if options.compare else None
+    if options.out and (options.out.is_dir() or not options.out.parent.is_dir()):
+        raise UsageError(f"--out {options.out} is no file in a folder that is there: name another.")
     found: dict = {"machine": results.machine(), "cases": {}}
     print(", ".join(f"{name} {value}" for name, value in found["machine"].items()))
     print(results.HEADER, flush=True)
@@ -40,7 +43,7 @@ def bench_command(args: list[str]) -> None:
     for name, ratio in found["ratio_to_bare_loop"].items():
         print(f"{name}: {ratio:.2f} of a bare PyTorch loop's time")
     if options.out:
-        options.out.write_text(json.dumps(found, indent=1))
+        write_json(options.out, found)
     if old is not None:
         print(f"beside {options.compare}:")
         print("\n".join(results.compare(found, old)))
