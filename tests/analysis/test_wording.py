@@ -19,6 +19,7 @@ def test_one_is_singular():
         (Interval(102.4, 89.6, 113.2), "102% [90, 113]"),
         (Interval(9.99, -59.19, 78.98), "10% [−59, 79]"),
         (Interval(0.301, -0.129, 0.5), "0.30% [−0.13, 0.50]"),
+        (Interval(181.2, 181.2, 181.2), "181% [–]"),
     ],
 )
 def test_an_interval_has_the_digits_that_its_largest_number_needs(interval, text):

@@ -55,8 +55,10 @@ def published(study: str) -> Published:
 
 @cache
 def numbers_of(study: str) -> StudyNumbers:
+    """Of the seeds that were published."""
     found = published(study)
-    return study_numbers(found.results(find_study(found.study)))
+    seeds = sorted({run.seed for run in found.runs})
+    return study_numbers(found.results(find_study(found.study).restricted(seeds=seeds)))
 
 
 def measured_text(study: str, arm: str) -> str:
@@ -64,7 +66,7 @@ def measured_text(study: str, arm: str) -> str:
     numbers = numbers_of(study)
     found = next(each for each in numbers.arms if each.name == arm)
     verdicts = {
-        one.measure: f" ({one.verdict}, p {one.p:.2g})"
+        one.measure: f" ({one.told})"
         for one in numbers.contrasts
         if (one.arm, one.other) == (found, numbers.counterpart(found))
     }

@@ -61,6 +61,11 @@ class Contrast:
     """The difference without that game."""
 
     @property
+    def told(self) -> str:
+        """The verdict with its p-value, which means nothing where too few runs were made."""
+        return self.verdict if self.verdict == UNJUDGED else f"{self.verdict}, p {self.p:.2g}"
+
+    @property
     def contradicted(self) -> bool:
         """Whether the probability of improvement does not go the way of the IQMs."""
         sign = np.sign(self.difference.point)

@@ -105,8 +105,7 @@ def _score_table(numbers: StudyNumbers) -> str:
         row = [arm.name, *(" / ".join(f"{mean:.1f}" for mean in of_game) for of_game in means.T)]
         for measure in MEASURES:
             found = verdicts.get((arm.name, measure))
-            said = f"{found.verdict} (p {found.p:.2g})" if found else "–"
-            row += [written(numbers.relative(arm, measure)), said]
+            row += [written(numbers.relative(arm, measure)), found.told if found else "–"]
         rows.append(row)
     return _table(header, rows)
 

@@ -257,7 +257,9 @@ class StudyNumbers:
     def interval_words(self) -> str:
         """For captions."""
         kind = "stretched" if self.interval_kind == "stretched" else "plain percentile"
-        return f"95% intervals from resampled seeds ({kind}), games fixed"
+        words = f"95% intervals from resampled seeds ({kind}), games fixed"
+        one = len(self.results.study.seeds) == 1
+        return f"{words}; one seed has none [–]" if one else words
 
     def near_zero(self) -> list[tuple[str, float, float]]:
         """Games on which the reference is near 0: its mean AUC, and the largest of any arm."""

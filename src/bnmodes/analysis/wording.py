@@ -15,9 +15,11 @@ def games_and_seeds(study: Study) -> str:
 
 
 def written(interval: Interval, unit: str = "", *, sign: bool = False) -> str:
-    """Point and interval with as many digits as matter."""
+    """Point and interval with as many digits as matter; "[–]" where the seeds have no spread, as
+    one seed has none: then there is no interval."""
     size = max(abs(interval.point), abs(interval.low), abs(interval.high))
     digits = 0 if size >= 10 else 2
     plus = "+" if sign else ""
     low, high = (f"{bound:{plus}.{digits}f}" for bound in (interval.low, interval.high))
-    return f"{interval.point:{plus}.{digits}f}{unit} [{low}, {high}]".replace("-", "−")
+    bounds = "–" if interval.low == interval.high else f"{low}, {high}"
+    return f"{interval.point:{plus}.{digits}f}{unit} [{bounds}]".replace("-", "−")

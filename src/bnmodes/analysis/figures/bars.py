@@ -71,7 +71,7 @@ def bars_panel(axes: Axes, numbers: StudyNumbers, measure: str) -> None:
             place,
             interval.point,
             height=0.68,
-            xerr=error_bars([interval]),
+            xerr=error_bars([interval]) if interval.low < interval.high else None,
             error_kw={"ecolor": "#222222", "elinewidth": 1.2, "capsize": 3},
             **look,
         )
