@@ -15,6 +15,7 @@ from pathlib import Path
 from bnmodes.analysis.publish import FIGURES, numbers_page, study_numbers
 from bnmodes.analysis.report.summary_table import written
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, StudyNumbers
+from bnmodes.analysis.wording import counted
 from bnmodes.studies.published import Published, read_published
 from bnmodes.studies.registry import find_study
 
@@ -82,14 +83,14 @@ def scale_text(study: str) -> str:
     numbers = numbers_of(study)
     games = ", ".join(numbers.compared.study.games)
     decisions = numbers.results.study.total_decisions
-    return f"{games}; {seed_count(study)} seeds; {decisions:,} decisions a run"
+    return f"{games}; {counted(seed_count(study), 'seed')}; {decisions:,} decisions a run"
 
 
 def short_scale(study: str) -> str:
     """Games and seeds, for a narrow table."""
     games = numbers_of(study).compared.study.games
     suites = "/".join(dict.fromkeys(game.partition("/")[0] for game in games))
-    return f"{len(games)} game{'s' * (len(games) > 1)} of {suites}, {seed_count(study)} seeds"
+    return f"{counted(len(games), 'game')} of {suites}, {counted(seed_count(study), 'seed')}"
 
 
 def seed_count(study: str) -> int:
