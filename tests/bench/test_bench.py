@@ -13,6 +13,7 @@ from bnmodes.bench.cases import CASES, Case
 from bnmodes.bench.measure import Stopwatch, Work, _flops_per_cycle, measure
 from bnmodes.cli.bench import bench_command
 from bnmodes.errors import UsageError
+from bnmodes.execution import has_compiler
 
 SMALL = {
     "pqn": {"num_envs": 8, "test_envs": 2, "rollout_steps": 4, "minibatches": 4},
@@ -39,13 +40,27 @@ def test_the_watch_gives_each_part_its_own_time():
     assert watch.seconds["in"] < 0.04  # no longer watched
 
 
-@pytest.mark.parametrize(("agent", "arm"), [("c51", "bn-batch"), ("pqn", "ln"), ("td3", "none")])
-def test_a_measurement_is_complete_and_its_shares_are_a_whole(agent, arm):
-    found = measure(Case(agent, arm, "minatar/breakout", SMALL.get(agent, {})), seconds=0.05)
+COMPILED = pytest.param(
+    *("c51", "bn-batch", True),
+    marks=[
+        pytest.mark.slow,
+        pytest.mark.skipif(not has_compiler(), reason="no g++ for torch.compile"),
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    ("agent", "arm", "compiled"),
+    [("c51", "bn-batch", False), ("pqn", "ln", False), ("td3", "none", False), COMPILED],
+)
+def test_a_measurement_is_complete_and_its_shares_are_a_whole(agent, arm, compiled):
+    case = Case(agent, arm, "minatar/breakout", SMALL.get(agent, {}), compile=compiled)
+    found = measure(case, seconds=0.05)
     assert found["decisions_per_second"] > 0
-    assert found["gflops"] > 0
+    assert compiled or found["gflops"] > 0
     assert sum(found["shares"].values()) == pytest.approx(1)
-    assert {"act", "environment", "backward", "optimizer"} <= found["shares"].keys()
+    parts = {"act", "environment"} | (set() if compiled else {"backward", "optimizer"})
+    assert parts <= found["shares"].keys()
     assert all(-0.05 < share < 1 for share in found["shares"].values())
     assert 0 <= found["diagnostics_share"] < 1
     assert len(results.line("name", found).splitlines()) == 1
@@ -93,6 +108,25 @@ def test_a_file_that_is_no_result_is_refused(tmp_path, text):
 def test_a_place_that_cannot_be_written_is_refused_before_anything_is_measured(tmp_path, place):
     with pytest.raises(UsageError, match="--out"):
         bench_command(["--quick", "--out", str(tmp_path / place)])
+
+
+def test_a_case_that_fails_is_named_and_the_others_are_kept(tmp_path, monkeypatch, capsys):
+    good = {
+        "decisions_per_second": 1.0,
+        "relative_spread": 0.0,
+        "seconds_to_first_update": 1.0,
+        "peak_memory_gb": 1.0,
+        "shares": {"other": 1.0},
+        "diagnostics_share": 0.0,
+    }
+    monkeypatch.setattr(
+        results, "run_cases", lambda quick: iter([(CASES[0], "no memory"), (CASES[1], good)])
+    )
+    monkeypatch.setattr("bnmodes.bench.bare.ratios", lambda rounds: {})
+    with pytest.raises(UsageError, match=f"^{CASES[0].name} could not be measured"):
+        bench_command(["--out", str(tmp_path / "bench.json")])
+    assert "no memory" in capsys.readouterr().err
+    assert json.loads((tmp_path / "bench.json").read_text())["cases"] == {CASES[1].name: good}
 
 
 def test_cases_have_names_of_their_own():

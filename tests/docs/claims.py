@@ -2,9 +2,9 @@
 
     python tests/docs/claims.py
 
-docs/results/claims.toml has the paper's claims and which of our numbers speak of them, and
-docs/results/STUDY the numbers. Written are docs/claims.md, the table of claims in README, and the
-part of each docs/results/STUDY/README.md that has no figures.
+docs/results/claims.toml has the paper's claims, our own questions and which of our numbers speak of
+them, and docs/results/STUDY the numbers. Written are docs/claims.md, the table of claims in README,
+and the part of each docs/results/STUDY/README.md that has no figures.
 """
 
 import tomllib
@@ -36,8 +36,13 @@ line](paper.md) has the command for each figure.
 """
 
 
+@cache
+def claims_file() -> dict:
+    return tomllib.loads((RESULTS / "claims.toml").read_text())
+
+
 def claims() -> list[dict]:
-    found = tomllib.loads((RESULTS / "claims.toml").read_text())["claim"]
+    found = claims_file()["claim"]
     for claim in found:
         assert claim["verdict"] in VERDICTS, f"{claim['title']}: {claim['verdict']}"
         find_study(claim["study"])
@@ -62,9 +67,20 @@ def numbers_of(study: str) -> StudyNumbers:
     return study_numbers(found.results(find_study(found.study).restricted(seeds=seeds)))
 
 
-def measured_text(study: str, arm: str) -> str:
-    """An arm's IQMs with intervals, and the verdicts against the study's reference."""
+def measured_text(study: str, arm: str, minus: str | None = None) -> str:
+    """An arm's IQMs with intervals, and the verdicts against the study's reference; or the
+    differences from the arm `minus`, a contrast that the study declares."""
     numbers = numbers_of(study)
+    if minus is not None:
+        contrasts = [
+            one for one in numbers.contrasts if (one.arm.name, one.other.name) == (arm, minus)
+        ]
+        assert contrasts, f"{study} declares no contrast {arm} − {minus}"
+        parts = [
+            f"{MEASURE_NAMES[one.measure]} {written(one.difference, sign=True)} ({one.told})"
+            for one in contrasts
+        ]
+        return f"{arm} − {minus}: {'; '.join(parts)}"
     found = next(each for each in numbers.arms if each.name == arm)
     verdicts = {
         one.measure: f" ({one.told})"
@@ -98,7 +114,7 @@ def seed_count(study: str) -> int:
 
 
 def claims_page() -> str:
-    return "\n".join([_INTRODUCTION, *_claim_tables(), *_result_table()])
+    return "\n".join([_INTRODUCTION, *_claim_tables(), *_question_table(), *_result_table()])
 
 
 def _claim_tables() -> Iterator[str]:
@@ -112,6 +128,16 @@ def _claim_tables() -> Iterator[str]:
                 cells = (claim["paper"], f"`{claim['study']}`", _ours(claim), _verdict(claim))
                 yield f"| {' | '.join(cells)} |"
         yield ""
+
+
+def _question_table() -> Iterator[str]:
+    yield "## Questions that the paper leaves open\n"
+    yield "Differences of IQMs are in units of the AUC of the study's reference arm.\n"
+    yield "| question | study | measured here | answer |"
+    yield "|---|---|---|---|"
+    for one in claims_file()["question"]:
+        yield f"| {one['asked']} | `{one['study']}` | {_ours(one)} | {one['answer']} |"
+    yield ""
 
 
 def _ours(claim: dict) -> str:
@@ -141,13 +167,15 @@ def _result_table() -> Iterator[str]:
 
 
 def readme_table() -> str:
-    """A line for each claim: where it was tested, and the verdict."""
+    """A line for each claim that was tested: where, and the verdict; the others are counted."""
     lines = ["| claim of the paper | tested here on | verdict |", "|---|---|---|"]
-    for claim in claims():
-        tested = dict.fromkeys(one["study"] for one in claim.get("measured", ()))
-        where = "; ".join(f"[{s}](docs/results/{s}/README.md) ({short_scale(s)})" for s in tested)
-        lines.append(f"| {claim['title']} | {where or 'not yet'} | {claim['verdict']} |")
-    return "\n".join([BEGIN, *lines, END])
+    tested = [claim for claim in claims() if "measured" in claim]
+    for claim in tested:
+        names = dict.fromkeys(one["study"] for one in claim["measured"])
+        where = "; ".join(f"[{s}](docs/results/{s}/README.md) ({short_scale(s)})" for s in names)
+        lines.append(f"| {claim['title']} | {where} | {claim['verdict']} |")
+    others = counted(len(claims()) - len(tested), "other claim")
+    return "\n".join([BEGIN, *lines, f"\nFor {others} nothing was run here yet.", END])
 
 
 def with_table(readme: str) -> str:

@@ -74,9 +74,9 @@ def numbers_page(numbers: StudyNumbers, about: Mapping[str, Any]) -> str:
         study.question,
         *filter(None, [study.note]),
         f"{finished:,} of {len(study.runs):,} runs, {study.total_decisions:,} decisions each. Mean "
-        f"returns; IQMs with {numbers.interval_words}; verdicts of permutation tests against "
-        f"{numbers.reference_name}.",
+        f"returns; IQMs with {numbers.interval_words}.",
         _score_table(numbers),
+        *_contrast_part(numbers),
         "## What the data show",
         sentences,
         "## How it was made",
@@ -92,22 +92,32 @@ def numbers_page(numbers: StudyNumbers, about: Mapping[str, Any]) -> str:
 def _score_table(numbers: StudyNumbers) -> str:
     games = numbers.raw(numbers.arms[0]).games
     header = ["arm", *(f"{game_title(game)}, AUC / final" for game in games)]
-    for measure, name in MEASURE_NAMES.items():
-        header += [f"{name} IQM, {numbers.relative_unit(measure)}", f"{name}: verdict"]
-    verdicts = {
-        (one.arm.name, one.measure): one
-        for one in numbers.contrasts
-        if one.other == numbers.counterpart(one.arm)
-    }
+    header += [
+        f"{name} IQM, {numbers.relative_unit(measure)}" for measure, name in MEASURE_NAMES.items()
+    ]
     rows = []
     for arm in numbers.arms:
         means = np.array([np.nanmean(of(numbers.raw(arm)), axis=-1) for of in MEASURES.values()])
         row = [arm.name, *(" / ".join(f"{mean:.1f}" for mean in of_game) for of_game in means.T)]
-        for measure in MEASURES:
-            found = verdicts.get((arm.name, measure))
-            row += [written(numbers.relative(arm, measure)), found.told if found else "–"]
-        rows.append(row)
+        rows.append(row + [written(numbers.relative(arm, measure)) for measure in MEASURES])
     return _table(header, rows)
+
+
+def _contrast_part(numbers: StudyNumbers) -> list[str]:
+    """A row for each pair of arms that the study compares; nothing where it has one arm."""
+    claims = {(one.arm, one.other): one.claim for one in numbers.results.study.contrasts}
+    rows: dict[tuple[str, str], list[str]] = {}
+    for one in numbers.contrasts:
+        pair = (one.arm.name, one.other.name)
+        start = [" − ".join(pair), *([claims[pair] or "–"] if claims else [])]
+        rows.setdefault(pair, start).append(f"{written(one.difference, sign=True)}: {one.told}")
+    if not rows:
+        return []
+    header = ["contrast", *(["claim"] if claims else []), *MEASURE_NAMES.values()]
+    return [
+        f"Differences of IQMs ({numbers.unit}), and verdicts of permutation tests:",
+        _table(header, list(rows.values())),
+    ]
 
 
 def _arm_table(numbers: StudyNumbers) -> str:

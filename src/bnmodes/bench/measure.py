@@ -75,7 +75,7 @@ def measure(case: Case, seconds: float) -> dict[str, Any]:
         "seconds_to_first_update": first_update,
         "matmul_gflops": statistics.median(matmul_speeds),
         "peak_memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
-        "shares": _shares(work, seconds / 2),
+        "shares": _shares(work, seconds / 2, compiled=case.compile),
         "diagnostics_share": _diagnostics_share(work, speed),
     }
     if not case.compile:  # a compiled graph hides its operations from the counter
@@ -134,17 +134,21 @@ class Stopwatch:
                 delattr(owner, name)
 
 
-def _shares(work: Work, seconds: float) -> dict[str, float]:
-    """Fractions of the loop's time; the rest (targets, losses, bookkeeping) is `other`."""
+def _shares(work: Work, seconds: float, *, compiled: bool) -> dict[str, float]:
+    """Fractions of the loop's time; the rest (targets, losses, bookkeeping) is `other`, and so is
+    what a compiled graph holds, since nobody can look into it."""
     agent, watch = work.agent, Stopwatch()
     places = [
         (agent, "act", "act"),
         (work.env, "step", "environment"),
-        (torch.autograd, "grad", "backward"),
-        (Optimizer, "_step", "optimizer"),
         (getattr(agent, "replay", None), "sample", "sample"),
-        (agent, "forward", "forward"),
     ]
+    if not compiled:
+        places += [
+            (torch.autograd, "grad", "backward"),
+            (Optimizer, "_step", "optimizer"),
+            (agent, "forward", "forward"),
+        ]
     with ExitStack() as watched:
         for owner, name, part in places:
             if hasattr(owner, name):

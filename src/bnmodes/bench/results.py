@@ -19,15 +19,16 @@ Measurement = Mapping[str, Any]
 PARTS = ("act", "environment", "sample", "forward", "backward", "optimizer", "other")
 
 
-def run_cases(quick: bool) -> Iterator[tuple[Case, Measurement]]:
-    """Each case with what was measured; one that cannot be compiled here is left out."""
+def run_cases(quick: bool) -> Iterator[tuple[Case, Measurement | str]]:
+    """Each case with what was measured, or why it could not be; one that cannot be compiled here is
+    left out."""
     for case in CASES:
         if (quick and not case.quick) or (case.compile and not has_compiler()):
             continue
         yield case, _in_own_process(case, seconds=5.0 if quick else 20.0)
 
 
-def _in_own_process(case: Case, seconds: float) -> Measurement:
+def _in_own_process(case: Case, seconds: float) -> Measurement | str:
     task = json.dumps({"case": asdict(case), "seconds": seconds})
     threads = {} if case.all_cores else {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(
@@ -38,7 +39,7 @@ def _in_own_process(case: Case, seconds: float) -> Measurement:
         env=os.environ | threads,
     )
     if done.returncode:
-        raise UsageError(f"{case.name} could not be measured: {done.stderr.strip()[-300:]}")
+        return done.stderr.strip()[-300:]
     return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -1,5 +1,6 @@
 """`bnmodes bench`: speed, and where the time goes."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -32,11 +33,16 @@ def bench_command(args: list[str]) -> None:
     if options.out and (options.out.is_dir() or not options.out.parent.is_dir()):
         raise UsageError(f"--out {options.out} is no file in a folder that is there: name another.")
     found: dict = {"machine": results.machine(), "cases": {}}
+    failed = []
     print(", ".join(f"{name} {value}" for name, value in found["machine"].items()))
     print(results.HEADER, flush=True)
     for case, measured in results.run_cases(options.quick):
-        found["cases"][case.name] = measured
-        print(results.line(case.name, measured), flush=True)
+        if isinstance(measured, str):
+            failed.append(case.name)
+            print(f"{case.name}: {measured}", file=sys.stderr, flush=True)
+        else:
+            found["cases"][case.name] = measured
+            print(results.line(case.name, measured), flush=True)
     from bnmodes.bench.bare import ratios  # imports torch
 
     found["ratio_to_bare_loop"] = ratios(rounds=4 if options.quick else 15)
@@ -47,3 +53,5 @@ def bench_command(args: list[str]) -> None:
     if old is not None:
         print(f"beside {options.compare}:")
         print("\n".join(results.compare(found, old)))
+    if failed:
+        raise UsageError(f"{', '.join(failed)} could not be measured: the reason is above.")
