@@ -6,6 +6,7 @@ resumed. Results agree within floating-point tolerance.
 
 import ctypes
 import os
+import platform
 import re
 import shutil
 import sysconfig
@@ -133,6 +134,15 @@ def keep_freed_memory() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(mmap_threshold, 32 * 2**20)
         mallopt(trim_threshold, 2**31 - 1)
+
+
+def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The processor's model as the system names it, or else its architecture."""
+    with suppress(OSError):
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine() or "unknown"
 
 
 def free_bytes(device: str) -> int:

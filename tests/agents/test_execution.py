@@ -16,7 +16,7 @@ import torch
 from bnmodes import execution as execution_module
 from bnmodes.envs.contract import EnvSpec
 from bnmodes.errors import UsageError
-from bnmodes.execution import Execution, has_compiler
+from bnmodes.execution import Execution, has_compiler, processor_name
 from bnmodes.replay.ring import Replay
 from helpers.compiled_beside_eager import build, fill, learn
 
@@ -184,3 +184,14 @@ def test_compiling_without_a_compiler_is_refused(monkeypatch):
     Execution().validate_here()
     with pytest.raises(UsageError, match=r"g\+\+"):
         Execution(compile=True).validate_here()
+
+
+def test_a_processor_has_the_name_of_its_model_or_its_architecture(tmp_path, monkeypatch):
+    cpuinfo = tmp_path / "cpuinfo"
+    monkeypatch.setattr("platform.processor", lambda: "")  # as Linux often says
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    assert processor_name(cpuinfo) == "aarch64"
+    cpuinfo.write_text("BogoMIPS : 50.00\n")
+    assert processor_name(cpuinfo) == "aarch64"
+    cpuinfo.write_text("model : 6\nmodel name : Abacus: II\nmodel name : Other\n")
+    assert processor_name(cpuinfo) == "Abacus: II"

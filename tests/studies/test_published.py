@@ -3,12 +3,16 @@
 import json
 import re
 import shutil
+import subprocess
+from pathlib import Path
 
 import polars as pl
 import pytest
 
 from bnmodes.analysis import publish
+from bnmodes.cli import study_publish as study_publish_module
 from bnmodes.cli.study_publish import study_publish
+from bnmodes.errors import UsageError
 from bnmodes.files import sha256_of
 from bnmodes.runs.completion import checksum_of
 from bnmodes.runs.folder import RunFolder
@@ -124,6 +128,68 @@ def test_a_page_says_what_was_found_and_how(published):
         assert (published / picture).exists()
     size = sum(path.stat().st_size for path in published.rglob("*") if path.is_file())
     assert size < 1e6
+
+
+def test_a_page_names_the_versions_of_every_run(root, published, run, monkeypatch, tmp_path):
+    monkeypatch.setattr(publish, "draw_all", lambda numbers: ())  # seconds
+    mine = shutil.copytree(root, tmp_path / "mine")
+    folder = RunFolder(run_path(mine, STUDY.runs[1]))
+    described = json.loads(folder.spec_path.read_text())
+    ours, python = described["versions"]["torch"], described["python"]
+    described |= {"versions": described["versions"] | {"torch": "1.0"}, "python": "2.7"}
+    folder.spec_path.write_text(json.dumps(described))
+    done = json.loads(folder.done_path.read_text())
+    done["sha256"]["spec.json"] = sha256_of(folder.spec_path)
+    del done["checksum"]
+    folder.done_path.write_text(json.dumps(done | {"checksum": checksum_of(done)}))
+    monkeypatch.setattr(study_publish_module, "processor_name", lambda: "Slide Rule")
+    words = ("--out", mine, "--to", published, "--commit", "abc")
+    code, _, err = run("study", "publish", "small", *words)
+    assert code == 0, err
+    page = " ".join((published / "README.md").read_text().split())
+    assert f"Commit abc; Python {python} and 2.7, bnmodes" in page
+    assert f"torch {ours} and 1.0, " in page
+    assert "Published on Slide Rule, " in page
+
+
+def test_the_commit_is_that_of_the_programs_own_repository(tmp_path, monkeypatch):
+    """Not of a user's repository that it happens to be installed inside of."""
+    program = tmp_path / "venv" / "study_publish.py"
+    program.parent.mkdir()
+    program.write_text("")
+    (tmp_path / "paper.tex").write_text("")
+
+    def git(*words):
+        who = ("-c", "user.name=test", "-c", "user.email=test@localhost")
+        done = subprocess.run(
+            ["git", *who, *words], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    git("init")
+    git("add", "paper.tex")
+    git("commit", "-m", "A paper")
+    monkeypatch.setattr(study_publish_module, "__file__", str(program))
+    with pytest.raises(UsageError, match="--commit"):
+        study_publish_module._commit()
+    git("add", "venv")
+    git("commit", "-m", "The program")
+    assert study_publish_module._commit() == git("rev-parse", "--short=12", "HEAD")
+
+
+def test_a_folder_cannot_make_a_file_be_imported(published, run, monkeypatch, tmp_path):
+    """Its study's file is named on the command line, or nothing of it is executed."""
+    (tmp_path / "evil.py").write_text("from pathlib import Path; Path('executed').touch()")
+    monkeypatch.chdir(tmp_path)
+    for name in ("evil.py", "evil.py:STUDY", str(tmp_path / "evil.py")):
+        reseal(published, study=name)
+        code, _, err = run("study", "import", published, "--out", "imported")
+        assert code == 2
+        assert "give that file with --study" in " ".join(err.split())
+        assert not Path("executed").exists()
+        assert not Path("imported").exists()
+    run("study", "import", published, "--out", "imported", "--study", "evil.py")
+    assert Path("executed").exists(), "what the command line names is"
 
 
 def test_imported_runs_are_marked_checked_and_never_made_again(published, run, tmp_path):
@@ -296,12 +362,80 @@ def test_other_files_are_not_taken_for_results(published, run, tmp_path):
     assert everything_in(tmp_path) == before
 
 
-def test_a_folder_that_holds_something_else_is_not_replaced(root, run, tmp_path):
-    (tmp_path / "letter.txt").write_text("hello")
-    code, _, err = run("study", "publish", "small", "--out", root, "--to", tmp_path)
+def add_letter(folder):
+    (folder / "letter.txt").write_text("hello")
+
+
+def add_letter_to_figures(folder):
+    (folder / "figures" / "letter.txt").write_text("hello")
+
+
+def only_a_letter(folder):
+    shutil.rmtree(folder)
+    folder.mkdir()
+    add_letter(folder)
+
+
+def another_description(folder):
+    """A file that is called study.json, beside nothing of ours."""
+    shutil.rmtree(folder)
+    folder.mkdir()
+    (folder / "study.json").write_text("{}")
+
+
+def a_file(folder):
+    shutil.rmtree(folder)
+    folder.write_text("hello")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (add_letter, "holds something else (letter.txt)"),
+        (add_letter_to_figures, "holds something else (figures/letter.txt)"),
+        (only_a_letter, "holds something else (letter.txt)"),
+        (another_description, "would be replaced, but"),
+        (lose_table, "would be replaced, but"),
+        (another_study, "holds results of study demo"),
+        (a_file, "is no folder"),
+    ],
+)
+def test_a_folder_that_holds_something_else_is_not_replaced(
+    root, published, run, monkeypatch, change, sentence
+):
+    monkeypatch.setattr(publish, "draw_all", lambda numbers: ())  # seconds
+    change(published)
+    before = everything_in(published.parent)
+    code, _, err = run("study", "publish", "small", "--out", root, "--to", published)
     assert code == 2
-    assert "holds something else" in err
-    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+    assert sentence in " ".join(err.split())
+    assert everything_in(published.parent) == before
+
+
+def test_an_empty_folder_is_written_into(root, run, monkeypatch, tmp_path):
+    monkeypatch.setattr(publish, "draw_all", lambda numbers: ())  # seconds
+    (tmp_path / "empty").mkdir()
+    assert run("study", "publish", "small", "--out", root, "--to", tmp_path / "empty")[0] == 0
+    assert read_published(tmp_path / "empty").study == "small"
+
+
+def test_the_former_folder_comes_back_if_the_new_one_cannot_take_its_place(
+    root, published, run, monkeypatch
+):
+    before = everything_in(published.parent)
+    rename = Path.rename
+
+    def fail_once(path, target):
+        if target == published and path.name == published.name:
+            raise OSError(28, "No space left on device")
+        return rename(path, target)
+
+    monkeypatch.setattr(publish, "draw_all", lambda numbers: ())  # seconds
+    monkeypatch.setattr(Path, "rename", fail_once)
+    code, _, err = run("study", "publish", "small", "--out", root, "--to", published)
+    assert code != 0
+    assert "No space left" in err
+    assert everything_in(published.parent) == before
 
 
 def test_published_again_takes_the_place_of_the_former(root, published, run, monkeypatch):

@@ -17,9 +17,9 @@ from bnmodes.analysis.findings import summary
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
 from bnmodes.analysis.wording import written
 from bnmodes.errors import UsageError
-from bnmodes.studies.published import write_published
+from bnmodes.studies.published import TABLES, read_published, write_published
 from bnmodes.studies.results import StudyResults
-from bnmodes.studies.study import RETURNS
+from bnmodes.studies.study import RETURNS, Study
 
 FIGURES = "## Figures"
 """The heading after which a page has no numbers but those of captions."""
@@ -32,9 +32,8 @@ def study_numbers(results: StudyResults) -> StudyNumbers:
 
 
 def publish(results: StudyResults, about: Mapping[str, Any], folder: Path) -> None:
-    """Write the folder, in the place of an earlier one of published results."""
-    if folder.exists() and not (folder / "study.json").is_file():
-        raise UsageError(f"{folder} holds something else: choose another --to.")
+    """Write the folder, in the place of an earlier one of the same study's results."""
+    _refuse_other_content(folder, results.study)
     if results.imported:
         raise UsageError(
             f"{results.imported[0]}, was imported into {results.root}, and only what was run there "
@@ -58,9 +57,42 @@ def publish(results: StudyResults, about: Mapping[str, Any], folder: Path) -> No
         (staged / "README.md").write_text(text, encoding="utf-8")
         # By now everything that a report reads was asked for.
         write_published(results, results.asked | set(RETURNS.values()), about, staged)
-        if folder.exists():
-            folder.rename(Path(place) / "before")
+        _put_in_place(staged, folder, Path(place) / "before")
+
+
+def _refuse_other_content(folder: Path, study: Study) -> None:
+    """The folder will be replaced: it must hold what was published of this study, or nothing."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder: choose another --to.")
+    ours = {"README.md", "figures", "study.json", *TABLES}
+    others = [path.name for path in folder.iterdir() if path.name not in ours]
+    others += [f"figures/{path.name}" for path in folder.glob("figures/*") if path.suffix != ".png"]
+    if others:
+        raise UsageError(f"{folder} holds something else ({min(others)}): choose another --to.")
+    try:
+        before = read_published(folder).study
+    except UsageError as error:
+        reason = str(error).rstrip(".")
+        raise UsageError(
+            f"{folder} would be replaced, but {reason}; or choose another --to."
+        ) from None
+    # A user's file may be named from another folder.
+    if Path(before).name != Path(study.source).name:
+        raise UsageError(f"{folder} holds results of study {before}: choose another --to.")
+
+
+def _put_in_place(staged: Path, folder: Path, aside: Path) -> None:
+    """An earlier folder goes aside, and comes back if the new one cannot take its place."""
+    if folder.exists():
+        folder.rename(aside)
+    try:
         staged.rename(folder)
+    except BaseException:
+        if aside.exists():
+            aside.rename(folder)
+        raise
 
 
 def numbers_page(numbers: StudyNumbers, about: Mapping[str, Any]) -> str:
@@ -81,8 +113,8 @@ def numbers_page(numbers: StudyNumbers, about: Mapping[str, Any]) -> str:
         sentences,
         "## How it was made",
         f"```sh\n{about['command']}\n```",
-        f"Commit {about['commit']}; {about['machine']}; Python {about['python']}, {versions}. To "
-        "draw the report again, without a run:",
+        f"Commit {about['commit']}; Python {about['python']}, {versions}. Published on "
+        f"{about['machine']}: runs do not record theirs. To draw the report again, without a run:",
         f"```sh\nbnmodes study import {shlex.quote(about['folder'])}\n{about['report']}\n```",
         _arm_table(numbers),
     ]

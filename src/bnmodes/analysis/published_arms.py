@@ -18,9 +18,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from bnmodes.analysis.scores import Scores, placed
+from bnmodes.analysis.scores import Scores, equally_spaced, placed
 from bnmodes.analysis.statistics import Band, Interval, iqm, percent_of_reference
 from bnmodes.analysis.study_numbers import MEASURES, StudyNumbers
+from bnmodes.analysis.wording import counted
 from bnmodes.envs.registry import canonical_name
 from bnmodes.errors import UsageError
 from bnmodes.studies.study import Study
@@ -43,6 +44,9 @@ AGGREGATES = {
     "high": pl.Float64,
     "source": pl.String,
 }
+MAY_BE_EMPTY = ("low", "high")
+_NEARLY_ALL = 0.95
+"""Returns must go on until this share of the study's decisions."""
 
 
 @dataclass(frozen=True)
@@ -56,19 +60,34 @@ class PublishedArm:
     """Raw returns on the study's games, at the times that were published; None: not known."""
     aggregates: Mapping[tuple[str, str], Interval] = field(default_factory=dict)
     """IQMs that were published, by measure and unit; without an interval, bounds are NaN."""
+    aggregated_games: tuple[str, ...] = ()
+    """Games that the aggregates are over: all of the study that their table names."""
 
-    @property
-    def label(self) -> str:
-        return f"{self.name} (published)"
+    def is_of_other_games(self, numbers: StudyNumbers) -> bool:
+        """Whether its aggregates are over other games than those that the study compares."""
+        return self.scores is None and set(self.aggregated_games) != set(_games(numbers))
+
+    def label(self, numbers: StudyNumbers) -> str:
+        """Its name, marked; with games and decisions where they are not the study's."""
+        marks = ["published"]
+        if self.is_of_other_games(numbers):
+            marks.append(counted(len(self.aggregated_games), "game"))
+        total_decisions = numbers.results.study.total_decisions
+        if self.scores is not None and self.scores.decisions[-1] != total_decisions:
+            marks.append(f"until {self.scores.decisions[-1]:,} decisions")
+        return f"{self.name} ({', '.join(marks)})"
 
 
-def read_arms(paths: Sequence[Path], study: Study) -> tuple[PublishedArm, ...]:
-    """The arms in these files that can stand beside this study's."""
+def read_arms(paths: Sequence[Path], study: Study, declared: Study) -> tuple[PublishedArm, ...]:
+    """The arms in these files that can stand beside those of `study`, which is `declared` or a part
+    of it."""
     arms: list[PublishedArm] = []
     for path in paths:
         table = _read_table(path)
-        read = _with_aggregates if "measure" in table.columns else _with_returns
-        arms += read(table, study, path)
+        if "measure" in table.columns:
+            arms += _with_aggregates(table, declared, path)
+        else:
+            arms += _with_returns(table, study, path)
     for name in {arm.name for arm in arms}:
         if sum(arm.name == name for arm in arms) > 1:
             raise UsageError(f"--published has the arm '{name}' twice: rename one of them.")
@@ -90,10 +109,22 @@ def _read_table(path: Path) -> pl.DataFrame:
                 f"{path} has the columns {', '.join(table.columns)}: they must be "
                 f"{', '.join(RETURNS)}, or {', '.join(AGGREGATES)}."
             )
-        return table.select(pl.col(name).cast(kind) for name, kind in schema.items())
+        table = table.select(pl.col(name).cast(kind) for name, kind in schema.items())
     except pl.exceptions.PolarsError as error:
         problem = str(error).splitlines()[0]
         raise UsageError(f"{path} cannot be read as a table ({problem}): mend it.") from None
+    if table.is_empty():
+        raise UsageError(f"{path} has no rows: give a table of published results.")
+    for name, kind in schema.items():
+        known = pl.col(name).is_not_null()
+        if kind == pl.Float64:
+            known &= pl.col(name).is_finite()
+        if name not in MAY_BE_EMPTY and not table.select(known.all()).item():
+            raise UsageError(
+                f"{path} has a cell in the column {name} that is empty, infinite or not a number: "
+                f"fill it; only {' and '.join(MAY_BE_EMPTY)} may be empty."
+            )
+    return table
 
 
 def _read_mrq(path: Path) -> pl.DataFrame:
@@ -138,25 +169,54 @@ def _with_returns(table: pl.DataFrame, study: Study, path: Path) -> list[Publish
             raise UsageError(
                 f"{path}: each run of {name} must have one score at each of the same decisions."
             )
-        scores = Scores(tuple(games), seeds, decisions, values, "raw return")
+        _require_grid(decisions, study, f"{path}: {name}")
+        scores = Scores(tuple(games), seeds, decisions, values, "raw return", study.final_points)
         arms.append(PublishedArm(str(name), "; ".join(rows["source"].unique().sort()), scores))
     return arms
+
+
+def _require_grid(decisions: tuple[int, ...], study: Study, whose: str) -> None:
+    """AUC and final score are those of a whole run, evaluated at equal distances as the study's own
+    runs are; like theirs, the last distance may be shorter."""
+    last_distance = np.diff(decisions, prepend=0)[-1]
+    if not equally_spaced(decisions)[:-1].all() or last_distance > decisions[0] + 1:
+        raise UsageError(
+            f"{whose} has scores at {_listed(decisions)} decisions, which are not equally spaced "
+            "from 0, so that they have no AUC: leave out the ones between."
+        )
+    if decisions[-1] < _NEARLY_ALL * study.total_decisions:
+        raise UsageError(
+            f"{whose} has scores until {decisions[-1]:,} decisions, but study {study.name} goes on "
+            f"until {study.total_decisions:,}: a final score there cannot be compared; leave its "
+            "file out."
+        )
+    if len(decisions) < (needed := min(len(study.grid), max(2, study.final_points))):
+        raise UsageError(
+            f"{whose} has {counted(len(decisions), 'score')} a run within "
+            f"{study.total_decisions:,} decisions, but AUC and final score need {needed}."
+        )
+
+
+def _listed(decisions: Sequence[int]) -> str:
+    first = ", ".join(f"{decision:,}" for decision in decisions[:3])
+    return f"{first}, …" if len(decisions) > 3 else first
 
 
 def _with_aggregates(table: pl.DataFrame, study: Study, path: Path) -> list[PublishedArm]:
     table = table.filter(pl.col("study") == study.name)
     if table.is_empty():
         raise UsageError(f"{path} has no row of study {study.name}: give another file.")
+    games = tuple(canonical_name(game) for game in study.games)
     arms = []
     for (name,), rows in table.partition_by("arm", as_dict=True, maintain_order=True).items():
         found = {}
         for row in rows.iter_rows(named=True):
-            if row["measure"] not in ("auc", "final") or row["point"] is None:
-                raise UsageError(f"{path}: a row of {name} has no auc or final with a point.")
+            if row["measure"] not in MEASURES:
+                raise UsageError(f"{path}: the measure of {name} must be auc or final.")
             bounds = (np.nan if row[end] is None else row[end] for end in ("low", "high"))
             found[row["measure"], row["unit"]] = Interval(row["point"], *bounds)
         source = "; ".join(rows["source"].unique().sort())
-        arms.append(PublishedArm(str(name), source, None, found))
+        arms.append(PublishedArm(str(name), source, None, found, games))
     return arms
 
 
@@ -172,16 +232,21 @@ def published_interval(numbers: StudyNumbers, arm: PublishedArm, measure: str) -
     for (of_measure, unit), found in arm.aggregates.items():
         if of_measure == measure and unit == numbers.relative_unit(measure):
             return found
-        if of_measure == measure and (shown := _in_unit_of(numbers, found, unit)) is not None:
-            return shown if whole is None else percent_of_reference(shown, whole)
+        if of_measure == measure and (shown := _in_unit_of(numbers, arm, found, unit)) is not None:
+            if whole is None:
+                return shown
+            if not arm.is_of_other_games(numbers):  # 100% is a score over the compared games
+                return percent_of_reference(shown, whole)
     return None
 
 
-def _in_unit_of(numbers: StudyNumbers, interval: Interval, unit: str) -> Interval | None:
-    games = tuple(canonical_name(game) for game in numbers.compared.study.games)
+def _in_unit_of(
+    numbers: StudyNumbers, arm: PublishedArm, interval: Interval, unit: str
+) -> Interval | None:
+    games = _games(numbers)
     if unit == "human-normalised score" and numbers.human:
         return interval
-    if unit == "raw return" and len(games) == 1:
+    if unit == "raw return" and len(games) == 1 and not arm.is_of_other_games(numbers):
         values = np.array([[[interval.point, interval.low, interval.high]]])
         shown = numbers.normalise(Scores(games, (0,), (1, 2, 3), values, unit)).values[0, 0]
         return Interval(*map(float, shown))
@@ -197,7 +262,12 @@ def published_curve(numbers: StudyNumbers, arm: PublishedArm) -> tuple[Sequence[
 
 
 def _compared(numbers: StudyNumbers, scores: Scores) -> Scores:
-    return scores.only([canonical_name(game) for game in numbers.compared.study.games])
+    return scores.only(_games(numbers))
+
+
+def _games(numbers: StudyNumbers) -> tuple[str, ...]:
+    """Those that the study compares."""
+    return tuple(canonical_name(game) for game in numbers.compared.study.games)
 
 
 def require_shown(numbers: StudyNumbers) -> None:
@@ -205,7 +275,9 @@ def require_shown(numbers: StudyNumbers) -> None:
     for arm in numbers.published:
         if not any(published_interval(numbers, arm, measure) for measure in MEASURES):
             units = ", ".join(dict.fromkeys(unit for _, unit in arm.aggregates))
+            theirs = counted(len(arm.aggregated_games), "game")
+            ours = counted(len(_games(numbers)), "game")
             raise UsageError(
-                f"the published arm '{arm.name}' is in {units}, which cannot stand beside "
-                f"{numbers.relative_unit('auc')}: leave its file out."
+                f"the published arm '{arm.name}' is in {units} over {theirs}, which cannot stand "
+                f"beside {numbers.relative_unit('auc')} over {ours}: leave its file out."
             )

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from bnmodes.envs.registry import canonical_name
 from bnmodes.errors import UsageError
@@ -222,9 +222,13 @@ def reference_normalised(scores: Scores, reference: Scores, name: str) -> Scores
 
 def auc(scores: Scores) -> Float[np.ndarray, "games seeds"]:
     """Mean over the equally spaced times; an extra one at a run's odd end is not in it."""
-    steps = np.diff(scores.decisions, prepend=0)
-    equally_spaced = np.abs(steps - steps[0]) <= 1  # the edges of equal parts are rounded
-    return scores.values[:, :, equally_spaced].mean(-1)
+    return scores.values[:, :, equally_spaced(scores.decisions)].mean(-1)
+
+
+def equally_spaced(decisions: Sequence[int]) -> Bool[np.ndarray, " times"]:
+    """Which times are as far from the one before as the first is from 0."""
+    steps = np.diff(decisions, prepend=0)
+    return np.abs(steps - steps[0]) <= 1  # the edges of equal parts are rounded
 
 
 def final(scores: Scores) -> Float[np.ndarray, "games seeds"]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from bnmodes.bench.cases import CASES, Case
 from bnmodes.errors import UsageError
-from bnmodes.execution import has_compiler
+from bnmodes.execution import has_compiler, processor_name
 
 Measurement = Mapping[str, Any]
 PARTS = ("act", "environment", "sample", "forward", "backward", "optimizer", "other")
@@ -46,20 +46,11 @@ def _in_own_process(case: Case, seconds: float) -> Measurement | str:
 def machine() -> dict[str, Any]:
     """What the figures depend on."""
     return {
-        "processor": _processor(),
+        "processor": processor_name(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "torch": version("torch"),
     }
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or "unknown"
 
 
 COLUMNS = (

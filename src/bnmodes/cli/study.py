@@ -229,7 +229,8 @@ def study_report(args: list[str]) -> None:
     from bnmodes.analysis.report.summary_table import summary_table
     from bnmodes.studies.results import gather
 
-    part = "" if study == find_study(options.name) else "-part"
+    declared = find_study(options.name)
+    part = "" if study == declared else "-part"
     part += "-released" if options.released_metrics else ""
     page = options.to or options.out / f"{study.name}{part}.html"
     if page.suffix != ".html":
@@ -240,7 +241,7 @@ def study_report(args: list[str]) -> None:
         results,
         reference=options.reference,
         contrasts=options.contrasts(study),
-        published=read_arms(options.published, study),
+        published=read_arms(options.published, study, declared),
     )
     require_shown(numbers)
     write_report(numbers, page, options.formats)

@@ -1,9 +1,9 @@
 """`study publish` and `study import`: results as a small folder, and back."""
 
 import os
-import platform
 import shlex
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,11 +11,13 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
+from bnmodes import plugins
 from bnmodes.cli.options import WITHOUT_DEFAULT, parse
 from bnmodes.cli.prose import wrapped
 from bnmodes.cli.study import tell_changes
 from bnmodes.cli.study_catalog import Choice
 from bnmodes.errors import UsageError
+from bnmodes.execution import processor_name
 from bnmodes.studies.registry import find_study
 
 A_COMMIT = tyro.conf.arg(metavar="COMMIT", help_behavior_hint="")
@@ -31,7 +33,7 @@ class Publish(Choice):
     out: Path = Path("results")
     """Folder of results."""
     to: Annotated[Path | None, WITHOUT_DEFAULT] = None
-    """Folder to write; without it, docs/results/STUDY. An earlier one of its kind is replaced."""
+    """Folder to write; without it, docs/results/STUDY. An earlier one of it is replaced."""
     commit: Annotated[str | None, A_COMMIT] = None
     """Commit that the runs were made with; without it, the one that this program is at."""
 
@@ -52,47 +54,50 @@ def study_publish(args: list[str]) -> None:
 
 
 def _about(options: Publish, folder: Path, results: Any) -> dict[str, Any]:
-    """How the runs were made. Their own files have the versions that they were begun with."""
+    """How the runs were made, with the versions that they record; the machine is this one."""
     from bnmodes.runs.folder import RunFolder
     from bnmodes.studies.results import run_path
 
     missing = set(results.missing)
-    first = next(run for run in results.study.runs if run not in missing)
-    described = RunFolder(run_path(results.root, first))
+    folders = [
+        RunFolder(run_path(results.root, run)) for run in results.study.runs if run not in missing
+    ]
+    versions = [folder.versions() for folder in folders]
+    names = dict.fromkeys(name for of_run in versions for name in of_run)
     incomplete = ["--allow-missing"] if missing else []
     return {
         "command": options.command("run"),
         "report": options.command("report", *incomplete),
         "folder": folder.as_posix(),
         "commit": options.commit or _commit(),
-        "machine": f"{_processor()}, {os.cpu_count()} cores",
-        "python": platform.python_version(),
-        "versions": described.versions(),
+        "machine": f"{processor_name()}, {os.cpu_count()} cores",
+        "python": _each(folder.python_version() for folder in folders),
+        "versions": {name: _each(of.get(name, "none") for of in versions) for name in names},
     }
 
 
+def _each(versions: Iterable[str]) -> str:
+    """All that differ, in the order of the runs."""
+    return " and ".join(dict.fromkeys(versions))
+
+
 def _commit() -> str:
-    """Of the repository that this program is in; marked where files differ from it."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    """Of the repository that has this program's files; marked where files differ from it. One that
+    the program is only installed inside of, such as its user's own, is another's."""
+    here = Path(__file__)
     try:
-        done = subprocess.run(
-            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
-        )
+        _git("ls-files", "--error-unmatch", here.name, folder=here.parent)
+        return _git("describe", "--always", "--dirty", "--abbrev=12", folder=here.parent)
     except (OSError, subprocess.CalledProcessError):
         raise UsageError(
-            "this program is in no git repository: say with --commit which version made the runs."
+            "this program's files are in no git repository: say with --commit which version made "
+            "the runs."
         ) from None
+
+
+def _git(*words: str, folder: Path) -> str:
+    done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True)
     return done.stdout.strip()
-
-
-def _processor() -> str:
-    """Its model, as the system names it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.machine()
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return models[0] if models else platform.machine()
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,11 @@ def study_import(args: list[str]) -> None:
     from bnmodes.studies.published import read_published
 
     published = read_published(options.folder)
+    if options.study is None and plugins.is_reference(published.study):
+        raise UsageError(
+            f"{options.folder} is of a study in a file of its user's own, {published.study}, which "
+            "is not imported because results name it: give that file with --study."
+        )
     study = find_study(options.study or published.study)
     done = import_runs(published, study, options.out)
     there = f"; {len(done.there)} were there already and stay" if done.there else ""

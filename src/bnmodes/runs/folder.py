@@ -147,6 +147,10 @@ class RunFolder:
         """Of the packages that it ran with."""
         return self._described(lambda described: dict(described["versions"]))
 
+    def python_version(self) -> str:
+        """Of the Python that it ran with."""
+        return self._described(lambda described: str(described["python"]))
+
     def changed_plugins(self) -> list[str]:
         """A sentence for each user's file that is not the one that this run was begun with."""
         stored = self._described(lambda described: dict(described.get("plugins", {})))

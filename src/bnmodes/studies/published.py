@@ -32,7 +32,7 @@ RUN_SCHEMA = {
     "spec_json": _TEXT,
     "done_json": _TEXT,
 }
-_TABLES = {"runs.parquet": RUN_SCHEMA, "numbers.parquet": columns.SCHEMA}
+TABLES = {"runs.parquet": RUN_SCHEMA, "numbers.parquet": columns.SCHEMA}
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def write_published(
         "format": _FORMAT,
         "study": study.source,
         **about,
-        "sha256": {name: sha256_of(folder / name) for name in _TABLES},
+        "sha256": {name: sha256_of(folder / name) for name in TABLES},
     }
     write_json(folder / "study.json", data | {"checksum": checksum_of(data)})
 
@@ -124,7 +124,7 @@ def read_published(folder: Path) -> Published:
     """What `write_published` wrote; anything else is refused."""
     data = _read_description(folder)
     tables = {}
-    for name, schema in _TABLES.items():
+    for name, schema in TABLES.items():
         path = folder / name
         if not path.is_file():
             raise UsageError(f"{path} is gone: put the whole folder back.")

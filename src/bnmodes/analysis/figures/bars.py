@@ -30,11 +30,21 @@ def bars(numbers: StudyNumbers) -> Iterator[Drawing]:
     caption = (
         f"AUC and final IQM{at_utd}, over {games_and_seeds(study)}. "
         f"Bars with {numbers.interval_words}{dotted}{study.reference if dotted else ''}."
-        + " Hatched: published by others."
-        * bool(numbers.published)
+        + _published_words(numbers)
     )
     narrow = draw_bars(numbers, stacked=True)
     yield Drawing("bars", draw_bars(numbers), caption, narrow)
+
+
+def _published_words(numbers: StudyNumbers) -> str:
+    if not numbers.published:
+        return ""
+    if not any(arm.is_of_other_games(numbers) for arm in numbers.published):
+        return " Hatched: published by others."
+    return (
+        " Hatched: published by others; where a label has a number of games, over so many, not "
+        "those of the study's own bars."
+    )
 
 
 @in_house_style
@@ -61,7 +71,7 @@ def bars_panel(axes: Axes, numbers: StudyNumbers, measure: str) -> None:
     ]
     of_others = {"facecolor": "white", "edgecolor": PUBLISHED, "hatch": "xxx", "linewidth": 0.8}
     bars += [
-        (arm.label, published_interval(numbers, arm, measure), of_others)
+        (arm.label(numbers), published_interval(numbers, arm, measure), of_others)
         for arm in numbers.published
     ]
     for place, (_, interval, look) in enumerate(bars):

@@ -64,7 +64,7 @@ def curves_panel(axes: Axes, numbers: StudyNumbers, utd: float) -> None:
         if found := published_curve(numbers, other):
             x = horizontal(numbers, found[0])
             style = ArmStyle(PUBLISHED, (0, (1, 1)))
-            draw_band(axes, x, found[1], style, label=other.label, clip_on=False)
+            draw_band(axes, x, found[1], style, label=other.label(numbers), clip_on=False)
     axes.set_title(numbers.utd_name(utd), **TITLE)
     if numbers.human and axes.get_ylim()[1] >= 1:
         axes.axhline(1, color="#222222", linewidth=0.9, linestyle=":", zorder=0.5)

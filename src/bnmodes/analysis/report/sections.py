@@ -119,7 +119,7 @@ def _published_table(numbers: StudyNumbers) -> str:
             interval_cell(f"{measure}|published|{arm.name}", of) if of else text_cell("–")
             for measure, of in found.items()
         ]
-        rows.append([row_name(arm.label), *cells, text_cell(arm.source)])
+        rows.append([row_name(arm.label(numbers)), *cells, text_cell(arm.source)])
     header = [f"{name} IQM, {numbers.relative_unit(m)}" for m, name in MEASURE_NAMES.items()]
     return table(["arm", *header, "source"], rows)
 
