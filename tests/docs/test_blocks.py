@@ -146,6 +146,7 @@ def understood(desk, trained, run, monkeypatch):
     everywhere(results, "require_results", lambda root: None)
     everywhere(results, "gather", made_up)
     everywhere(registry, "find_study", small)
+    monkeypatch.setattr(study_publish, "find_study", whole_study)  # imported are all of its runs
     everywhere(report, "write_report", lambda numbers, page, formats: None)
     everywhere(study_publish, "_about", lambda *_: {})
     everywhere(publish, "publish", lambda made_up, about, folder: None)
