@@ -103,6 +103,27 @@ def test_an_update_draws_other_rows_for_its_moments(arm, count, monkeypatch):
     assert not torch.equal(seen[0][1], seen[1][1]), "new rows for each update"
 
 
+def diagnosed_companions(agent, obs, monkeypatch) -> set[int]:
+    """How many rows each measured bootstrap forward is given beside its own."""
+    seen, original = set(), agent._role_forward
+
+    def spy(role, obs, companions):
+        if role == "bootstrap":
+            seen.add(len(companions))
+        return original(role, obs, companions)
+
+    monkeypatch.setattr(agent, "_role_forward", spy)
+    agent.diagnose(obs, np.random.default_rng(0))
+    return seen
+
+
+@pytest.mark.parametrize(("arm", "count"), [("bn-independent", 6), ("bn-pool", 50)])
+def test_diagnostics_use_as_many_other_rows_as_updates(arm, count, monkeypatch):
+    agent = c51(arm, pool_rows=50)
+    play(agent, games_of(agent), steps=32)
+    assert diagnosed_companions(agent, rows(1, 0).numpy(), monkeypatch) == {count}
+
+
 def test_the_partner_is_predicts_batch(monkeypatch):
     agent = c51("bn-partner")
     seen = recorded_bootstraps(agent, monkeypatch)
@@ -187,6 +208,7 @@ def test_pqn_draws_the_moments_rows_from_its_rollout(arm, count, monkeypatch):
     seen = recorded_bootstraps(agent, monkeypatch)
     play(agent, games_of(agent), steps=4)
     assert [len(others) for _, others in seen] == [count] * 4
+    assert diagnosed_companions(agent, games_of(agent).reset(), monkeypatch) == {count}
 
 
 @pytest.mark.parametrize("arm", [*OTHERS, "bn-joined", "bn-anchored"])

@@ -1,6 +1,7 @@
 """What `bnmodes bench` measures: right shares and counts; never how fast."""
 
 import json
+import sys
 import time
 from types import SimpleNamespace
 
@@ -108,6 +109,11 @@ def test_a_file_that_is_no_result_is_refused(tmp_path, text):
 def test_a_place_that_cannot_be_written_is_refused_before_anything_is_measured(tmp_path, place):
     with pytest.raises(UsageError, match="--out"):
         bench_command(["--quick", "--out", str(tmp_path / place)])
+
+
+def test_a_case_that_dies_says_how(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "false")
+    assert results._in_own_process(CASES[0], seconds=1.0) == "ended with code 1"
 
 
 def test_a_case_that_fails_is_named_and_the_others_are_kept(tmp_path, monkeypatch, capsys):

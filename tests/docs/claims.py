@@ -13,9 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from bnmodes.analysis.publish import FIGURES, numbers_page, study_numbers
-from bnmodes.analysis.report.summary_table import written
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, StudyNumbers
-from bnmodes.analysis.wording import counted
+from bnmodes.analysis.wording import counted, written
 from bnmodes.studies.published import Published, read_published
 from bnmodes.studies.registry import find_study
 
@@ -26,13 +25,14 @@ BEGIN, END = "<!-- claims -->", "<!-- end of claims -->"
 _INTRODUCTION = """\
 # Claims of the paper
 
-What the paper claims, with its numbers; what was measured here, at which size; and the verdict:
-**agrees** or **disagrees** in direction at that size, or **cannot tell**. The paper's numbers are
-of Atari; ours are mostly of MinAtar, so only directions can be compared. Brackets are 95%
-intervals, p-values are those of permutation tests, corrected
-([statistics](explanation/statistics.md)). Every number of ours is computed from the [published
-results](#published-results), and a test compares this page with them. [The paper, line by
-line](paper.md) has the command for each figure.
+What the paper claims, with its numbers; what was measured here, at which size; and the verdict at
+that size: it **agrees** where a test shows the direction of the claim, **disagrees** where a test
+shows the opposite or the interval excludes what the paper reports, else we **cannot tell**. The
+paper's numbers are of Atari; ours are mostly of MinAtar, so a verdict says where an effect begins,
+not whether the paper is right. Brackets are 95% intervals, p-values are those of permutation tests,
+corrected ([statistics](explanation/statistics.md)). Every number of ours is computed from the
+[published results](#published-results), and a test compares this page with them. [The paper, line
+by line](paper.md) has the command for each figure.
 """
 
 
@@ -168,7 +168,7 @@ def _result_table() -> Iterator[str]:
 
 def readme_table() -> str:
     """A line for each claim that was tested: where, and the verdict; the others are counted."""
-    lines = ["| claim of the paper | tested here on | verdict |", "|---|---|---|"]
+    lines = ["| claim of the paper | tested here on | verdict at that size |", "|---|---|---|"]
     tested = [claim for claim in claims() if "measured" in claim]
     for claim in tested:
         names = dict.fromkeys(one["study"] for one in claim["measured"])

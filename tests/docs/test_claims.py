@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from bnmodes.analysis.report.summary_table import written
+from bnmodes.analysis.wording import written
 from docs import claims
 from docs.pages import PAGES, ROOT
 

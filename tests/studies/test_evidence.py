@@ -17,6 +17,7 @@ from bnmodes.studies.evidence import (
     WHY_C51_PAPER,
     WHY_PQN,
 )
+from bnmodes.studies.registry import STUDIES
 from bnmodes.studies.schedule import in_order
 
 
@@ -104,6 +105,11 @@ def test_the_short_pong_study_is_the_first_fifth_of_study_c():
         assert (settings.protocol, settings.norm) == (long.protocol, long.norm)
     ordered = [run.arm for run in in_order(PONG_SHORT)]
     assert ordered[:2] == ["BN running 0.99", "BN batch"]
+
+
+@pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
+def test_a_study_of_the_package_is_named_by_its_own_name(study):
+    assert study.source == study.name
 
 
 def test_every_study_of_evidence_measures_inside_the_networks():

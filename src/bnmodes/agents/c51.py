@@ -25,7 +25,7 @@ from bnmodes.agents.q_learning import (
     q_learning_protocol_without_batchnorm,
 )
 from bnmodes.agents.settings import ValueRange
-from bnmodes.agents.shared import of_action
+from bnmodes.agents.shared import needs_spare_rows, of_action
 from bnmodes.agents.suites import C51_SUITES
 from bnmodes.bounds import Bins, Count, Fraction, Positive
 from bnmodes.envs.contract import EnvSpec, Observations
@@ -43,6 +43,7 @@ from bnmodes.protocol import (
     Mode,
     Moments,
     Protocol,
+    Role,
 )
 from bnmodes.replay.ring import Batch
 from bnmodes.streams import numpy_stream
@@ -225,13 +226,17 @@ class C51Agent(QLearner):
             rows = self.replay.sample(CALIBRATION_ROWS, self.replay_stream).next_obs
             with torch.no_grad():
                 self.forward("calibrate", rows)
-        moments = self.settings.protocol.bootstrap.moments
-        if moments in ("independent", "pool"):
-            pooled, settings = moments == "pool", self.settings
-            count = settings.pool_rows if pooled else settings.batch_size
-            drawn = self.replay.sample(count, self.moment_stream)
-            batch = replace(batch, moment_obs=drawn.next_obs)
-        super().update_on(batch)
+        spare = self.spare_rows("bootstrap", self.moment_stream)
+        super().update_on(batch if spare is None else replace(batch, moment_obs=spare))
+
+    def spare_rows(self, role: Role, rng: np.random.Generator) -> Tensor | None:
+        settings, declared = self.settings, self.settings.protocol.forward(role)
+        if not needs_spare_rows(declared):
+            return None
+        if role == "act":
+            return self.replay.sample(settings.anchor_rows, rng).obs
+        count = settings.pool_rows if declared.moments == "pool" else settings.batch_size
+        return self.replay.sample(count, rng).next_obs
 
     def act(self, obs: Observations) -> np.ndarray:
         if self._is_anchored and not len(self.replay):
@@ -243,9 +248,7 @@ class C51Agent(QLearner):
         return self.settings.protocol.act.population == "acting+replay"
 
     def acting_companions(self) -> Tensor | None:
-        if not self._is_anchored:
-            return None
-        return self.replay.sample(self.settings.anchor_rows, self.moment_stream).obs
+        return self.spare_rows("act", self.moment_stream)
 
     def state(self) -> dict[str, Any]:
         return super().state() | {"moment_stream": self.moment_stream.bit_generator.state}

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 from torch import Tensor
 
 from bnmodes.agents.agent import AgentKind
@@ -34,7 +34,7 @@ from bnmodes.learning.optimizer import Optimizer
 from bnmodes.learning.targets import HLGauss, cross_entropy, q_lambda
 from bnmodes.networks.norms import NormSettings
 from bnmodes.networks.torsos import TorsoName
-from bnmodes.protocol import AgentCapabilities, Protocol
+from bnmodes.protocol import AgentCapabilities, Protocol, Role
 from bnmodes.replay.rollout import Rollout
 from bnmodes.streams import numpy_stream
 
@@ -256,27 +256,31 @@ class PQNAgent(ValueAgent):
         next_obs, values = rollout["next_obs"], rollout["acting_value"].roll(-1, dims=0)
         if self.settings.bootstrap_source == "recompute":
             for step in range(len(next_obs)):
-                values[step] = self.next_value(next_obs[step], self._moment_obs(next_obs))
+                values[step] = self._drawn_next_value(next_obs[step])
             return values
-        values[-1] = self.next_value(next_obs[-1], self._moment_obs(next_obs))
+        values[-1] = self._drawn_next_value(next_obs[-1])
         # After a truncation the next acting value is another episode's.
         truncated = self.rollout.cut[:-1] & ~self.rollout.terminated[:-1]
         for step in truncated.any(1).nonzero()[:, 0].tolist():
-            own = self.next_value(next_obs[step], self._moment_obs(next_obs))
+            own = self._drawn_next_value(next_obs[step])
             values[step] = torch.where(rollout["cut"][step], own, values[step])
         return values
+
+    def _drawn_next_value(self, next_obs: Tensor) -> Tensor:
+        return self.next_value(next_obs, self.spare_rows("bootstrap", self.moment_stream))
 
     def _next_value(self, next_obs: Tensor, moment_obs: Tensor | None) -> Tensor:
         return self.q_values(self.forward("bootstrap", next_obs, moment_obs)).amax(-1)
 
-    def _moment_obs(self, next_obs: Shaped[Tensor, "steps envs *obs"]) -> Tensor | None:
-        """Random rows of the whole rollout, where the bootstrap uses the statistics of others."""
-        if not needs_spare_rows(self.settings.protocol.bootstrap):
+    def spare_rows(self, role: Role, rng: np.random.Generator) -> Tensor | None:
+        """Next observations of the whole rollout."""
+        declared = self.settings.protocol.forward(role)
+        if not needs_spare_rows(declared):
             return None
-        pooled = self.settings.protocol.bootstrap.moments == "pool"
+        pooled = declared.moments == "pool"
         rows = self.settings.pool_rows if pooled else self.settings.num_envs
-        every = next_obs.flatten(0, 1)
-        return every[self._to_device(self.moment_stream.integers(len(every), size=rows))]
+        every = self.rollout.next_obs.flatten(0, 1)
+        return every[self._to_device(rng.integers(len(every), size=rows))]
 
     def _update(self, obs: Tensor, action: Tensor, target: Tensor) -> Float[Tensor, "4"]:
         """One optimizer step; returns loss, mean max-Q, mean target, and the gradient's norm."""

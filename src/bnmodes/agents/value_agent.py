@@ -2,6 +2,7 @@
 greedy actions, and the forwards that `audit` and diagnostics ask for."""
 
 from collections.abc import Mapping
+from itertools import cycle
 from typing import Literal
 
 import numpy as np
@@ -90,6 +91,10 @@ class ValueAgent:
         """The value of each action, from the network's output."""
         raise NotImplementedError
 
+    def spare_rows(self, role: Role, rng: np.random.Generator) -> Tensor | None:
+        """Further rows, as many as the role's statistics are declared to need; None for most."""
+        return None
+
     def acting_companions(self) -> Tensor | None:
         """Rows beside those that are acted on; None: there are none."""
         return None
@@ -144,15 +149,6 @@ class ValueAgent:
             kept=slice(count, None),
         )
 
-    def _measured_companions(
-        self, role: Role, number: int, batches: Mapping[Role, Batches]
-    ) -> Tensor | None:
-        """Spare rows are those of the role's other batches; of acting, those of predict."""
-        rows = batches["predict" if role == "act" else role]
-        others = torch.cat([rows[:number], rows[number + 1 :]]) if len(rows) > 1 else rows
-        paired = batches["predict" if role == "bootstrap" else "bootstrap"]
-        return self.companions(role, paired[number % len(paired)], others.flatten(0, 1))
-
     def measured(
         self,
         batches: Mapping[Role, Batches],
@@ -161,12 +157,14 @@ class ValueAgent:
     ) -> Row:
         """One row of diagnostics, on several batches of observations for each role. Batches of
         predict and bootstrap with the same number are of the same transitions."""
-        roles = {
-            role: [
-                self._role_forward(role, obs, self._measured_companions(role, number, batches))
-                for number, obs in enumerate(each)
+        roles = {}
+        for role, each in batches.items():
+            paired = batches["predict" if role == "bootstrap" else "bootstrap"]
+            roles[role] = [
+                self._role_forward(
+                    role, obs, self.companions(role, partner, self.spare_rows(role, rng))
+                )
+                for obs, partner in zip(each, cycle(paired))
             ]
-            for role, each in batches.items()
-        }
         row = measure_roles(roles, rng)
         return rounded(row | measure_layers([self.networks["online"]], [optimizer]))

@@ -15,6 +15,7 @@ from bnmodes.analysis.resampling import (
 )
 from bnmodes.analysis.significance import holm, permutation_p_values, smallest_possible_p
 from bnmodes.analysis.statistics import Interval, compare, iqm, mean
+from bnmodes.analysis.wording import p_value
 from bnmodes.studies.study import Arm
 
 ABOVE = "above"
@@ -63,7 +64,7 @@ class Contrast:
     @property
     def told(self) -> str:
         """The verdict with its p-value, which means nothing where too few runs were made."""
-        return self.verdict if self.verdict == UNJUDGED else f"{self.verdict}, p {self.p:.2g}"
+        return self.verdict if self.verdict == UNJUDGED else f"{self.verdict}, {p_value(self.p)}"
 
     @property
     def contradicted(self) -> bool:

@@ -10,7 +10,7 @@ from bnmodes.analysis.contrasts import ABOVE, BELOW, SIGNIFICANCE, UNDECIDED, UN
 from bnmodes.analysis.power import power_sentence
 from bnmodes.analysis.resampling import shared_runs
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
-from bnmodes.analysis.wording import counted, written
+from bnmodes.analysis.wording import counted, p_value, written
 from bnmodes.studies.study import Arm
 
 _DIVERGED = {
@@ -106,11 +106,7 @@ def _effect(numbers: StudyNumbers, one: Contrast) -> str:
     """Size, interval and p-value of a difference; not where a sentence is of several UTDs."""
     if len(numbers.utds) > 1:
         return ""
-    return f" ({written(one.difference, sign=True)}, {_p(one.p)})"
-
-
-def _p(p: float) -> str:
-    return "p < 0.001" if p < 0.001 else f"p {p:.3f}" if p < 0.1 else f"p {p:.2f}"
+    return f" ({written(one.difference, sign=True)}, {p_value(one.p)})"
 
 
 def _doubt(one: Contrast) -> str:

@@ -41,10 +41,10 @@ def screen_of(study: Study) -> Screen | None:
     """The factors of the study's declared contrasts; None where it is not a screen.
 
     The contrasts that count are of two BatchNorm arms with the same changes. All must have the same
-    two bases; one is the baseline, and every other one change away from it.
+    two arms of an agent; one is the baseline, and every other one change away from it.
     """
     pairs = [pair for pair in _pairs(study) if changes_of(pair[0]) == changes_of(pair[1])]
-    if len(pairs) < 2 or len({(arm.base, other.base) for arm, other in pairs}) > 1:
+    if len({tuple((arm.agent, arm.base) for arm in pair) for pair in pairs}) != 1:
         return None
     common = reduce(lambda a, b: a & b, (_items(arm) for arm, _ in pairs))
     baseline = next((pair for pair in pairs if _items(pair[0]) == common), None)
@@ -59,8 +59,8 @@ def screen_of(study: Study) -> Screen | None:
             start = Level(_setting(baseline[0], study.games[0], name), *baseline)
             levels = by_name.setdefault(name, [start])
             levels.append(Level(_setting(arm, study.games[0], name), arm, other))
-    factors = (Factor(name, _sorted(levels)) for name, levels in by_name.items())
-    return Screen(*baseline, tuple(factors))
+    factors = tuple(Factor(name, _sorted(levels)) for name, levels in by_name.items())
+    return Screen(*baseline, factors) if factors else None
 
 
 def _pairs(study: Study) -> list[tuple[Arm, Arm]]:

@@ -23,3 +23,8 @@ def written(interval: Interval, unit: str = "", *, sign: bool = False) -> str:
     low, high = (f"{bound:{plus}.{digits}f}" for bound in (interval.low, interval.high))
     bounds = "–" if interval.low == interval.high else f"{low}, {high}"
     return f"{interval.point:{plus}.{digits}f}{unit} [{bounds}]".replace("-", "−")
+
+
+def p_value(p: float) -> str:
+    """As "p 0.032"."""
+    return "p < 0.001" if p < 0.001 else f"p {p:.3f}" if p < 0.1 else f"p {p:.2f}"

@@ -39,7 +39,7 @@ def _in_own_process(case: Case, seconds: float) -> Measurement | str:
         env=os.environ | threads,
     )
     if done.returncode:
-        return done.stderr.strip()[-300:]
+        return done.stderr.strip()[-300:] or f"ended with code {done.returncode}"
     return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -96,15 +96,20 @@ WHY_C51_CONTRASTS = (
     Contrast(
         "BN batch",
         "BN independent",
-        "Shared noise: noise that prediction and bootstrap share is better than as much that they "
-        "do not share.",
+        "Own rows: statistics of the rows themselves are better than those of as many other rows.",
+    ),
+    Contrast(
+        "BN partner",
+        "BN independent",
+        "Shared noise: of as many other rows, statistics whose noise the prediction shares are "
+        "better than statistics whose noise it does not share.",
     ),
     Contrast("BN independent", "BN pool", "Noise: noise in the bootstrap's statistics matters."),
     Contrast(
-        "BN partner",
         "BN batch",
-        "Population: the observations' statistics serve the next observations as well as their "
-        "own do, with the same noise.",
+        "BN partner",
+        "Population: their own statistics serve the next observations better than those of the "
+        "observations.",
     ),
     Contrast(
         "BN joined", "BN batch", "One batch of both populations is better than one batch of each."
@@ -112,8 +117,12 @@ WHY_C51_CONTRASTS = (
     Contrast(
         "BN running calibrated",
         "BN running",
-        "Start: running statistics fail only because the first target network's are not "
-        "estimated yet.",
+        "Start: running statistics are better if the first target network's are estimated.",
+    ),
+    Contrast(
+        "BN batch",
+        "BN running calibrated",
+        "Batch statistics beat running ones that were estimated from the start.",
     ),
     Contrast("BN batch", "LN", "With batch statistics BatchNorm beats LayerNorm."),
 )
@@ -197,6 +206,7 @@ PONG_SHORT = replace(
         for arm in map(C.arm, PONG_ARMS)
     ),
     seeds=(0, 1),
+    note="Two seeds of one game show directions; no test can judge them.",
     total_decisions=2_000_000,
     evaluation=EvaluationSettings(every_decisions=2_000_000, test_bins=30),
     contrasts=tuple(

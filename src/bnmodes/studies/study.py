@@ -108,8 +108,8 @@ class Study:
     that game; as missing, with the same game and seed of the other arms; or it is an error."""
     note: str = ""
     """What a reader of the results should know, in a sentence or two for the report."""
-    source: str = ""
-    """How the command line names it: its name, or the file that it is in."""
+    file: str = ""
+    """The file that it is in, as the command line named it; empty for the package's own."""
 
     def __post_init__(self):
         every = max(1, self.total_decisions // 100)
@@ -119,9 +119,13 @@ class Study:
             ("record_every_decisions", every),
             ("evaluation", tenth),
             ("metric", "evaluation"),
-            ("source", self.name),
         ):
             object.__setattr__(self, name, getattr(self, name) or default)
+
+    @property
+    def source(self) -> str:
+        """How the command line names it."""
+        return self.file or self.name
 
     def validate(self) -> None:
         """Refuse a study that cannot be run, with a sentence that says what to mend."""
@@ -253,7 +257,7 @@ class Study:
             self,
             arms=tuple(replace(arm, agent=named(arm.agent)) for arm in self.arms),
             games=tuple(named(game) for game in self.games),
-            source=reference,
+            file=reference,
         )
 
 

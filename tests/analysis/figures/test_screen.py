@@ -17,6 +17,7 @@ from bnmodes.analysis.screened import screen_of
 from bnmodes.analysis.study_numbers import StudyNumbers
 from bnmodes.studies import paper
 from bnmodes.studies.evidence import SCREEN_C51, WHY_C51, WHY_PQN
+from bnmodes.studies.study import Arm, Contrast
 from helpers.synthetic import synthetic_results, with_bootstrap_diagnostics
 
 
@@ -51,6 +52,18 @@ def test_a_screen_is_found_in_the_declared_contrasts():
 @pytest.mark.parametrize("study", [paper.A, paper.B, WHY_C51, WHY_PQN])
 def test_other_studies_are_no_screens(study):
     assert screen_of(study) is None
+
+
+def test_the_same_two_arms_of_two_agents_are_no_screen():
+    arms = tuple(
+        Arm(f"{agent} {statistics}", f"bn-{statistics}", agent)
+        for agent in ("c51", "pqn")
+        for statistics in ("batch", "running")
+    )
+    contrasts = tuple(Contrast(f"{agent} batch", f"{agent} running") for agent in ("c51", "pqn"))
+    study = replace(SCREEN_C51, arms=arms, contrasts=contrasts, reference="c51 running")
+    assert screen_of(study) is None
+    assert screen_of(replace(study, contrasts=contrasts[:1])) is None
 
 
 def test_a_pair_two_changes_away_is_no_screen():

@@ -32,8 +32,9 @@ def max_q_curves(numbers: StudyNumbers) -> Iterator[Drawing]:
         caption = (
             "Mean max-Q of every arm while it learns, with the statistics that each role really "
             "uses: of the next observations at the bootstrap, of the observations at prediction. "
-            f"Mean over seeds; bands: {numbers.interval_words}. A higher max-Q without a higher "
-            "return is overestimation."
+            f"Mean over seeds (of more than {_MOST_GAMES} games, over these too); bands: "
+            f"{numbers.interval_words}. A higher max-Q without a higher return may be "
+            "overestimation."
         )
         yield Drawing("max-q", figure, caption)
 
