@@ -3,15 +3,17 @@
 from bnmodes import Arm, Study
 
 STUDY = Study(
-    name="mine",
-    question="Does a larger epsilon help?",
+    name="epsilon",
+    question="Does PQN learn more, or less, with a larger epsilon in BatchNorm, or with LayerNorm?",
     arms=(
-        Arm("BN batch", "bn-batch"),
-        Arm("BN running (large epsilon)", "bn-running", changes={"norm.bn_epsilon": 1e-3}),
-        Arm("PQN batch", "bn-batch", agent="pqn"),
+        Arm("BN batch", "bn-batch", "pqn"),
+        Arm("BN batch (large epsilon)", "bn-batch", "pqn", changes={"norm.bn_epsilon": 1e-3}),
+        Arm("LN", "ln", "pqn"),
     ),
     games=("minatar/breakout",),
-    seeds=(0, 1),
-    total_decisions=10_000,
+    seeds=(0, 1, 2, 3, 4),
+    total_decisions=100_000,
     reference="BN batch",
+    metric="test",
+    final_points=3,
 )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from bnmodes import plugins
+from bnmodes.analysis.fewest_seeds import too_few_seeds
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution
 from bnmodes.runs import loop
@@ -77,7 +78,7 @@ def run_study(study: Study | str, out: Path | str = "results", jobs: int = 0) ->
     study = _found(study)
     launcher = LocalLauncher(jobs or jobs_here(study), WorkerOptions())
     stop = StopRequest()
-    for warning in study.warnings():
+    for warning in filter(None, (*study.warnings(), too_few_seeds(study))):
         print(f"note: {warning}")
     with stop.listening():
         done = schedule.run_study(study, Path(out), launcher, stop)

@@ -17,6 +17,7 @@ import pytest
 from bnmodes import cli, plugins, train
 from bnmodes.analysis import publish
 from bnmodes.analysis.export import export
+from bnmodes.analysis.fewest_seeds import too_few_seeds
 from bnmodes.analysis.figures import figure
 from bnmodes.analysis.report import report
 from bnmodes.cli import figure as paper_figure
@@ -39,6 +40,20 @@ FEW_RUNS = 48
 def test_every_block_says_what_it_is():
     assert {block.language for block in blocks()} <= {"python", "sh", "console"}
     assert len(blocks()) > 50
+
+
+def test_the_example_of_a_study_is_the_one_that_is_shown():
+    example = (ROOT / "examples/own_study.py").read_text().partition("\n\n")[2]
+    for page in ("README.md", "docs/how-to/own-study.md"):
+        assert example in [block.text for block in blocks("python", page=page)], page
+
+
+def test_nothing_that_commands_write_is_in_the_repository():
+    """What .gitignore names, such as the tables of an export, was committed by mistake."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a clone")
+    listed = ["git", "-C", str(ROOT), "ls-files", "--cached", "--ignored", "--exclude-standard"]
+    assert subprocess.run(listed, capture_output=True, text=True, check=True).stdout == ""
 
 
 def by_page(*languages: str) -> list[str]:
@@ -71,8 +86,11 @@ def test_python_blocks_run_and_print_what_they_show(page, desk, monkeypatch):
         if "results-runs.parquet" in block.text:
             export(synthetic_results(QUICK), Path("results.parquet"))
         printed = io.StringIO()
+        names: dict = {"__name__": "block"}
         with contextlib.redirect_stdout(printed):
-            exec(compile(block.text, str(block), "exec"), {"__name__": "block"})
+            exec(compile(block.text, str(block), "exec"), names)
+        if "STUDY" in names:
+            assert not too_few_seeds(names["STUDY"]), f"{block} teaches what cannot answer"
         shown = re.findall(r"^ *print\(.*\)\n((?: *#.*\n)+)", block.text, re.MULTILINE)
         for lines in shown:
             expected = re.sub(r"^ *# ?", "", lines, flags=re.MULTILINE)

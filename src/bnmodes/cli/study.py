@@ -68,9 +68,11 @@ def study_run(args: list[str]) -> None:
     if not 0 < options.hang_minutes < math.inf:
         raise UsageError(f"hang-minutes is {options.hang_minutes}: must be above 0.")
     require_usable(options.sinks)
+    from bnmodes.analysis.fewest_seeds import too_few_seeds
     from bnmodes.studies.schedule import run_study
 
-    for warning in study.warnings():
+    # A part is run for the sake of the whole study.
+    for warning in filter(None, (*study.warnings(), too_few_seeds(find_study(options.name)))):
         console.print(wrapped(f"note: {warning}"))
     # Gigabytes take their time to write, at every checkpoint.
     minutes = options.checkpoint_minutes or (60.0 if transition_bytes(study) > 1e9 else 5.0)

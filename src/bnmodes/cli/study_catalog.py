@@ -82,7 +82,9 @@ def study_show(args: list[str]) -> None:
     console.print(f"seeds  {', '.join(map(str, study.seeds))}")
     console.print(f"scored {_scored(study)}; in percent of {study.reference}")
     console.print(f"rows   of training metrics every {study.record_every_decisions:,} decisions")
-    for note in (*filter(None, [study.note]), *study.warnings()):
+    from bnmodes.analysis.fewest_seeds import too_few_seeds
+
+    for note in filter(None, (study.note, *study.warnings(), too_few_seeds(study))):
         console.print(wrapped(f"note   {note}"))
     decisions = len(study.runs) * study.total_decisions
     console.print(
@@ -99,14 +101,21 @@ def study_show(args: list[str]) -> None:
     if options.estimate:
         keep_freed_memory()  # as the runs do
         seconds, cores = estimate_seconds(study), len(os.sched_getaffinity(0))
+        on_all = f", {duration(seconds / cores)} on {cores}" if cores > 1 else ""
         console.print(
-            f"time   about {duration(seconds)} on one core here, {duration(seconds / cores)} on "
-            f"{cores}, evaluations not counted"
+            f"time   about {duration(seconds)} on one core here{on_all}, evaluations not counted"
         )
     console.print(
-        f"memory {memory_bytes(study) / 1e9:.1f} GB a process at most; disk up to "
-        f"{3 * transition_bytes(study) / 1e9:.1f} GB for the checkpoints of a run under way"
+        f"memory {_size(memory_bytes(study))} a process at most; disk up to "
+        f"{_size(3 * transition_bytes(study))} for the checkpoints of a run under way"
     )
+
+
+def _size(number_of_bytes: int) -> str:
+    """In GB, or where that would be less than 0.1, in MB."""
+    if number_of_bytes >= 1e8:
+        return f"{number_of_bytes / 1e9:.1f} GB"
+    return f"{max(1, round(number_of_bytes / 1e6))} MB"
 
 
 def _scored(study: Study) -> str:

@@ -1,0 +1,32 @@
+"""Whether a study, as it is declared, can show a difference at all, before anything is run."""
+
+import itertools
+
+import numpy as np
+
+from bnmodes.analysis.contrasts import SIGNIFICANCE
+from bnmodes.analysis.significance import smallest_possible_p
+from bnmodes.studies.study import Study
+
+
+def too_few_seeds(study: Study) -> str:
+    """A sentence that says how many seeds could show one; empty where these can, or where there is
+    nothing to compare."""
+    pairs = len(study.contrasts) or len(study.arms) - len({arm.swept_utd for arm in study.arms})
+    games, seeds = len(study.games), len(study.seeds)
+    if pairs < 1 or _can_show(pairs, games, seeds):
+        return ""
+    enough = next(n for n in itertools.count(seeds + 1) if _can_show(pairs, games, n))
+    numbers = [_number(games, "game"), _number(seeds, "seed")]
+    numbers += [_number(pairs, "comparison")] if pairs > 1 else []
+    given = f"{', '.join(numbers[:-1])} and {numbers[-1]}"
+    return f"With {given} no test can show a difference, however large: {enough} seeds could."
+
+
+def _can_show(pairs: int, games: int, seeds: int) -> bool:
+    """Whether the strictest of Holm's steps is passed where all runs of an arm are the better."""
+    return smallest_possible_p(np.ones((games, seeds), dtype=bool)) * pairs <= SIGNIFICANCE
+
+
+def _number(of: int, what: str) -> str:
+    return f"{of} {what}" if of == 1 else f"{of} {what}s"
