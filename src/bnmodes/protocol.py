@@ -55,6 +55,14 @@ def alpha(text: str | float) -> float:
     return weight
 
 
+def require_weight(weight: float, name: str) -> None:
+    if not 0 < weight <= 1:
+        raise UsageError(
+            f"{name} weight {weight:g} is outside (0, 1]: give α such as 0.01, or leave it out to "
+            "write nothing."
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Mode:
     """Which statistics a BatchNorm forward uses and updates. Invalid combinations raise."""
@@ -72,11 +80,8 @@ class Mode:
                 f"statistics '{self.statistics}' are unknown: choose batch, running or none."
             )
         for name, weight in (("track", self.track), ("update", self.update)):
-            if weight is not None and not 0 < weight <= 1:
-                raise UsageError(
-                    f"{name} weight {weight:g} is outside (0, 1]: give α such as 0.01, or leave it "
-                    "out to write nothing."
-                )
+            if weight is not None:
+                require_weight(weight, name)
         if self.track is not None and self.statistics != "running":
             raise UsageError(
                 f"tracking updates the running statistics before they are read, but statistics "

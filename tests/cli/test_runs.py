@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from bnmodes import plugins
 from bnmodes.envs.minatar import minatar_vector as minatar
 from bnmodes.runs.folder import RunFolder
 
@@ -31,7 +32,7 @@ SHORT = [
         (["--evaluation.episodes", "0"], "at least 1"),
         (["--protocol.act.statistics", "batch"], "one row"),
         (["--protocol.bootstrap.track", "0.1"], "use running statistics"),
-        (["--protocol.predict.update", "2"], "outside"),
+        (["--protocol.predict.update", "2"], "Error parsing --protocol.predict.update: update"),
         (["--protocol.bootstrap.track", "quick", "--arm", "bn-tracked"], "no update weight"),
         (["--batch-size", "0"], "at least 1"),
         (["--updates-per-decision", "inf"], "finite"),
@@ -115,6 +116,37 @@ def test_a_folder_of_another_run_is_refused(run, tmp_path):
     code, _, err = run(*SHORT, "--seed", "7", "--out", tmp_path / "x")
     assert code == 2
     assert "holds another run" in err
+
+
+@pytest.mark.parametrize("game", ["nope", "broken", "continuous"])
+@pytest.mark.parametrize("how", [(), ("--json",)])
+def test_explain_looks_at_the_game_before_it_prints(run, tmp_path, monkeypatch, game, how):
+    monkeypatch.setattr(plugins, "_loaded", {})
+    (tmp_path / "games.py").write_text(
+        "import gymnasium\n"
+        "def broken(): raise ValueError('no such level')\n"
+        "def continuous(): return gymnasium.make('Pendulum-v1')\n"
+    )
+    code, out, err = run("explain", "c51", "--env", f"{tmp_path / 'games.py'}:{game}", *how)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+
+
+def test_the_end_of_training_tells_test_games_first_and_what_evaluations_are_normalised_with(
+    run, tmp_path
+):
+    quickly = ("--num-envs", 8, "--test-envs", 4, "--rollout-steps", 4, "--minibatches", 2)
+    short = ("--total-decisions", 2_000, "--evaluation.episodes", 2)
+    _, out, _ = run("train", "pqn", "--arm", "bn-batch", *quickly, *short, "--out", tmp_path / "b")
+    rows = RunFolder(tmp_path / "b").metrics()
+    (*_, test) = (row["return"] for row in rows if row["kind"] == "test" and "return" in row)
+    (*_, evaluation) = (row["return"] for row in rows if row["kind"] == "evaluation")
+    assert (
+        f"mean return of the test environments' last games: {test:.2f}; of 2 evaluation games "
+        f"(with batch statistics of their 2 rows only): {evaluation:.2f}. See"
+    ) in out
+    _, out, _ = run(*SHORT, "--arm", "bn-batch", "--out", tmp_path / "c51")
+    assert re.search(r"; mean return of \d+ evaluation games: [0-9.]+\. See", out)
 
 
 def test_the_way_from_training_to_a_film(run, tmp_path):

@@ -101,7 +101,7 @@ def test_the_way_from_a_study_to_its_page(run, tmp_path, monkeypatch):
         ((13,), "the paper has no figure 13"),
         ((1, "--to", "x.gif"), "must end in .png"),
         ((1, "--arms", "LL"), "no study of this figure has an arm 'LL'"),
-        ((1,), "holds no results"),
+        ((1, "--allow-missing"), "`bnmodes study run paper-a` and `bnmodes study run paper-b`"),
     ],
 )
 def test_a_figure_that_cannot_be_drawn_is_a_clear_error(run, tmp_path, options, said):

@@ -108,6 +108,12 @@ def test_unknown_name_suggests_the_nearest(name: str, suggestion: str) -> None:
         env_suite(name)
 
 
+@pytest.mark.parametrize("name", ["CartPole-v1", "nope"])
+def test_a_name_without_a_suite_is_told_how_gymnasiums_games_are_written(name: str) -> None:
+    with pytest.raises(UsageError, match="written gymnasium/NAME"):
+        env_suite(name)
+
+
 def test_no_environments_is_refused() -> None:
     with pytest.raises(UsageError, match="at least 1"):
         make_env("probe/chain", num_envs=0, seed=0)

@@ -53,7 +53,11 @@ def test_a_calibrated_agent_acts_as_with_the_statistics_of_the_very_rows():
 
 def test_the_run_keeps_its_networks_and_the_calibrated_ones_beside_them(folder):
     before, _ = folder.networks()
-    found = calibrate(folder, rows=100, games=6, seed=0)
+    said: list[str] = []
+    found = calibrate(folder, rows=100, games=6, seed=0, say=said.append)
+    assert said[0] == "running statistics: 0 of 6 games played"
+    for begun in ("batch statistics: ", "fresh rows: 0 of ", "calibrated statistics: "):
+        assert any(line.startswith(begun) for line in said), said
     after, _ = folder.networks()
     for name, tensor in before["online"].items():
         assert torch.equal(tensor, after["online"][name])

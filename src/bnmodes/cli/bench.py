@@ -27,7 +27,8 @@ def bench_command(args: list[str]) -> None:
         args,
         "bnmodes bench",
         BenchOptions(),
-        "Measure decisions a second of each agent, memory, and where the time goes.",
+        "Measure decisions a second of each agent, memory, and where the time goes.\n\n"
+        "All cases take about 25 minutes on a quiet machine, longer on a busy one.",
     )
     old = results.read(options.compare) if options.compare else None
     if options.out and (options.out.is_dir() or not options.out.parent.is_dir()):

@@ -119,7 +119,8 @@ def calibrate_command(args: list[str]) -> None:
     folder = options.folder()
     from bnmodes.runs.calibrate import calibrate
 
-    found = calibrate(folder, options.rows, options.games, options.game_seed)
+    with Console(stderr=True).status("starting games") as status:  # in a terminal only
+        found = calibrate(folder, options.rows, options.games, options.game_seed, status.update)
     for note in found.notes:
         console.print(note)
     print(explain(found.protocol, found.offered))

@@ -35,7 +35,7 @@ def figure_command(args: list[str]) -> None:
     options = parse(Figure, args, "bnmodes figure")
     from bnmodes.analysis.figures.style import render
     from bnmodes.analysis.paper_figures import PAPER_FIGURES
-    from bnmodes.studies.results import gather
+    from bnmodes.studies.results import gather, holds_results
 
     if options.number not in PAPER_FIGURES:
         raise UsageError(f"the paper has no figure {options.number}: choose from 1 to 12.")
@@ -44,6 +44,12 @@ def figure_command(args: list[str]) -> None:
     if path.suffix not in (".png", ".pdf", ".svg"):
         raise UsageError(f"--to is {path}, but must end in .png, .pdf or .svg.")
     studies = chosen_arms(figure.studies, options.arms)
+    if not holds_results(options.out):
+        runs = " and ".join(f"`bnmodes study run {study.name}`" for study in studies)
+        raise UsageError(
+            f"{options.out} holds no results: figure {options.number} is drawn from {runs}; run "
+            "them, or give the --out of such results."
+        )
     gathered = [gather(study, options.out) for study in studies]
     for results in gathered:
         tell_changes(results)

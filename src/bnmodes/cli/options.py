@@ -10,7 +10,7 @@ from bnmodes import plugins
 from bnmodes.agents.agent import Settings
 from bnmodes.agents.registry import arm_label, find_agent
 from bnmodes.envs.registry import canonical_name, env_suite
-from bnmodes.protocol import alpha
+from bnmodes.protocol import alpha, require_weight
 from bnmodes.runs.spec import DiagnosticsSettings, EvaluationSettings, RunSpec, make_spec
 
 _DEFAULT_GAME = "minatar/breakout"
@@ -152,7 +152,15 @@ def _update_weight(info: tyro.constructors.PrimitiveTypeInfo):
     return tyro.constructors.PrimitiveConstructorSpec(
         nargs=1,
         metavar="ALPHA",
-        instance_from_str=lambda text: None if text == ["none"] else alpha(text[0]),
+        instance_from_str=lambda text: _weight(text[0]),
         is_instance=lambda value: value is None or isinstance(value, float),
         str_from_instance=lambda value: ["none" if value is None else f"{value:g}"],
     )
+
+
+def _weight(text: str) -> float | None:
+    if text == "none":
+        return None
+    weight = alpha(text)
+    require_weight(weight, "update")  # here, so that the error names the option
+    return weight

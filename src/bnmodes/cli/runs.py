@@ -157,11 +157,25 @@ def train_command(args: list[str]) -> None:
             f"decision {last_finite:,} all were. See {path}"
         )
         return
-    last = [row for row in folder.metrics() if row["kind"] == "evaluation"][-1]
     console.print(
-        f"finished {spec.total_decisions:,} decisions; mean return of {spec.evaluation.episodes} "
-        f"evaluation games: {last['return']:.2f}. See {path}"
+        f"finished {spec.total_decisions:,} decisions; mean return {last_returns(folder)}. "
+        f"See {path}"
     )
+
+
+def last_returns(folder: RunFolder) -> str:
+    """In words: of the last test games where an agent has them, and of the last evaluation."""
+    spec, rows = folder.spec(), folder.metrics()
+    found = [
+        f"of the test environments' last games: {row['return']:.2f}"
+        for row in rows
+        if row["kind"] == "test" and "return" in row
+    ][-1:]
+    evaluation = [row["return"] for row in rows if row["kind"] == "evaluation"][-1]
+    games = spec.evaluation.episodes
+    of_batch = spec.settings.protocol.evaluate.statistics == "batch"
+    how = f" (with batch statistics of their {games} rows only)" if of_batch else ""
+    return "; ".join([*found, f"of {games} evaluation games{how}: {evaluation:.2f}"])
 
 
 def folder_name(spec: RunSpec) -> str:
@@ -207,6 +221,7 @@ def explain_command(args: list[str]) -> None:
             f"Explain {described(agent)}",
         )
         spec = RunOptions(agent=agent, choice=given.choice, details=given.details).spec()
+        env_spec(spec.env)  # refuses a game that cannot be made, before anything is printed
         as_json = given.how.json
     else:
         of_run = parse(ExplainRun, args, "bnmodes explain")
@@ -216,14 +231,14 @@ def explain_command(args: list[str]) -> None:
         print(explain_json(spec.settings.protocol, capabilities))
         return
     kind, suite = find_agent(spec.agent), env_suite(spec.env)
-    print(f"{kind.name.upper()}, arm {spec.arm}, on {spec.env}\n")
-    print(explain(spec.settings.protocol, capabilities))
     notes = spec.settings.notes()
     if torso := getattr(spec.settings, "torso", None):
         from bnmodes.networks.torsos import torso_description
 
         layers = torso_description(torso, env_spec(spec.env).obs_shape)
         notes += [f"Hidden layers that read an observation (torso {torso}): {layers}."]
+    print(f"{kind.name.upper()}, arm {spec.arm}, on {spec.env}\n")
+    print(explain(spec.settings.protocol, capabilities))
     if not kind.is_tuned_for(suite):
         notes += [f"Nobody tuned {kind.name} for these games: its preset for others is used."]
     if notes:

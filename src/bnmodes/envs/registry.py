@@ -184,4 +184,7 @@ def _look_up(name: str) -> tuple[str, str]:
         return suite.lower(), find(game)
     near = ["/".join(known[key]) for key in difflib.get_close_matches(name.lower(), known, 3, 0.5)]
     hint = f" (the nearest are {', '.join(near)})" if near else ""
-    raise UsageError(f"there is no environment {name!r}{hint}: `bnmodes env list` shows all.")
+    written = "" if "/" in name else "; Gymnasium's games are written gymnasium/NAME"
+    raise UsageError(
+        f"there is no environment {name!r}{hint}: `bnmodes env list` shows all{written}."
+    )

@@ -6,7 +6,7 @@ are estimated anew, for the evaluate role only: the rows are observations of gam
 as while training, and all of them are one batch.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -39,6 +39,8 @@ from bnmodes.streams import numpy_stream
 _DECISIONS = 1_000
 """Decisions of each environment that the rows are drawn from."""
 Rows = dict[Role, dict[Population, int]]
+Say = Callable[[str], None]
+"""Gets what is done at the moment and how far it is, in words."""
 _REPLACE = Mode(statistics="batch", update=1.0)
 
 
@@ -53,7 +55,9 @@ class Calibration:
     notes: list[str]
 
 
-def calibrate(folder: RunFolder, rows: int, games: int, seed: int) -> Calibration:
+def calibrate(
+    folder: RunFolder, rows: int, games: int, seed: int, say: Say = lambda _: None
+) -> Calibration:
     """Re-estimate, keep the networks in the run's folder, and play with each source.
 
     All sources play the same games: environments and random actions are seeded alike.
@@ -71,16 +75,17 @@ def calibrate(folder: RunFolder, rows: int, games: int, seed: int) -> Calibratio
     returns = {}
     for source, mode in (("running", RUNNING), ("batch", BATCH)):
         agent.load_networks(networks)
-        returns[source] = _play(agent, spec, mode, games, seed)
+        returns[source] = _play(agent, spec, mode, games, seed, _said_of(say, source))
     agent.load_networks(networks)
-    observations = _rollout_rows(agent, env, spec, rows, seed)
+    observations = _rollout_rows(agent, env, spec, rows, seed, say)
     with _evaluating(agent, _REPLACE):
         agent.greedy(observations)
     calibrated = {name: dict(net.state_dict()) for name, net in agent.networks.items()}
     refuse_link(folder.path / "calibrated")
     (folder.path / "calibrated").mkdir(exist_ok=True)
     checkpoint.save(folder.path / "calibrated", {"networks": calibrated})
-    returns["calibrated"] = _play(agent, spec, RUNNING, games, seed)
+    said = _said_of(say, "calibrated")
+    returns["calibrated"] = _play(agent, spec, RUNNING, games, seed, said)
     protocol = calibrated_protocol(declared)
     offered = spec.settings.capabilities(spec.evaluation.episodes)
     alone: Rows = {"evaluate": {"evaluation": 1}, "calibrate_evaluate": {"fresh-rollout": rows}}
@@ -137,12 +142,17 @@ def _evaluating(agent: Any, mode: Mode) -> Iterator[None]:
         agent.settings = settings
 
 
+def _said_of(say: Say, source: str) -> Say:
+    return lambda how_far: say(f"{source} statistics: {how_far}")
+
+
 def _play(
-    agent: Agent, spec: RunSpec, mode: Mode, games: int, seed: int
+    agent: Agent, spec: RunSpec, mode: Mode, games: int, seed: int, say: Say
 ) -> Float[np.ndarray, " games"]:
     returns = []
     with _evaluating(agent, mode):
         for group in range(-(-games // spec.evaluation.episodes)):
+            say(f"{group * spec.evaluation.episodes} of {games} games played")
             env = _games(spec, spec.evaluation.episodes, seed, "games", group)
             rng = numpy_stream(seed, "actions", group)
             epsilon = spec.evaluation.epsilon
@@ -151,14 +161,16 @@ def _play(
 
 
 def _rollout_rows(
-    agent: Agent, env: VectorEnv, spec: RunSpec, rows: int, seed: int
+    agent: Agent, env: VectorEnv, spec: RunSpec, rows: int, seed: int, say: Say
 ) -> Shaped[np.ndarray, "rows *obs"]:
     """Observations drawn evenly from games that are played with the act role's statistics."""
     rng, obs = numpy_stream(seed, "calibration actions"), env.reset()
     kept, keys = obs[:0], np.zeros(0)
-    played = 0
+    played, steps = 0, max(_DECISIONS, -(-rows // env.num_envs))
     with _evaluating(agent, Mode(statistics=spec.settings.protocol.act.statistics)):
-        while played < max(_DECISIONS, -(-rows // env.num_envs)):
+        while played < steps:
+            if played % 50 == 0:
+                say(f"fresh rows: {played:,} of {steps:,} decisions of {env.num_envs} environments")
             # The rows with the smallest random keys are an even draw from all that were seen.
             kept, keys = np.concatenate([kept, obs]), np.append(keys, rng.random(env.num_envs))
             if len(keys) > 2 * rows:

@@ -133,8 +133,12 @@ def log_path(root: Path, run: StudyRun) -> Path:
     return root / "logs" / f"{run.spec.content_hash}.log"
 
 
+def holds_results(root: Path) -> bool:
+    return (root / "runs").is_dir()
+
+
 def require_results(root: Path) -> None:
-    if not (root / "runs").is_dir():
+    if not holds_results(root):
         raise UsageError(f"{root} holds no results: run the study there first, or give its --out.")
 
 

@@ -72,6 +72,27 @@ def test_a_curve_is_that_of_the_evaluations_or_of_more_frequent_test_games(tmp_p
     assert len(drawn[0].axes[0].collections) == 1, "a dot for each game of an evaluation"
 
 
+@pytest.mark.parametrize(
+    ("kinds", "meanings"),
+    [
+        (
+            ("evaluation", "test", "train"),
+            [
+                "greedy test games (mean)",
+                "games while training (mean)",
+                "single evaluation games",
+            ],
+        ),
+        (("evaluation",), ["evaluation games (mean)", "single evaluation games"]),
+        (("train",), ["games while training (mean)"]),
+    ],
+)
+def test_the_legend_of_one_run_says_what_is_drawn_and_no_more(tmp_path, drawn, kinds, meanings):
+    learning_curve([written(tmp_path, QUICK.runs[0], kinds)], tmp_path / "x.png")
+    (legend,) = drawn[0].legends
+    assert [text.get_text() for text in legend.get_texts()] == meanings
+
+
 def test_runs_of_several_agents_and_games_are_told_apart(tmp_path, drawn):
     runs = [written(tmp_path / str(i), run) for i, run in enumerate((QUICK.runs[0], QUICK.runs[3]))]
     runs.append(written(tmp_path / "c51", QUICK_C51.runs[0]))

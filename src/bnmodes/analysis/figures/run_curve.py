@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from bnmodes.agents.registry import CHANGED, find_agent
 from bnmodes.analysis.figures.style import DPI, TITLE, in_house_style, new_figure
@@ -19,6 +20,13 @@ from bnmodes.runs.spec import RunSpec
 _DETAILED = 3
 """Most runs that are drawn with single games and training returns; of more, only the curves."""
 Points = list[tuple[int, float]]
+_THICK = {
+    "test": "greedy test games (mean)",
+    "evaluation": "evaluation games (mean)",
+    "train": "games while training (mean)",
+}
+_FAINT: dict[str, Any] = {"alpha": 0.35, "linewidth": 0.8}
+_DOTS: dict[str, Any] = {"alpha": 0.35, "linewidths": 0, "clip_on": False}
 
 
 @in_house_style
@@ -36,14 +44,19 @@ def learning_curve(runs: list[RunFolder], path: Path) -> None:
     figure = new_figure(9.0 if len(runs) > 1 else 7.5, max(4.2, 1.0 + 0.2 * len(runs)))
     axes = figure.subplots()
     labels = _labels(specs, [run.path.name for run in runs])
+    drawn: set[str] = set()
     for run, style, label in zip(runs, styles, labels, strict=True):
-        _draw_run(axes, run, style, label, is_detailed=len(runs) <= _DETAILED)
+        drawn |= _draw_run(axes, run, style, label, is_detailed=len(runs) <= _DETAILED)
     axes.set_title(_title(specs), **TITLE)
     axes.set(xlabel="decisions", ylabel="return of a game (raw)")
     axes.xaxis.set_major_formatter(thousands)
     axes.margins(x=0)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+    if len(runs) <= _DETAILED:
+        meanings = _meanings(drawn)
+        below = {"loc": "outside lower center", "frameon": False, "fontsize": 8.5}
+        figure.legend(handles=meanings, ncols=len(meanings), **below)
     if len(runs) > 1:
         curves = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
         # In the order of their ends.
@@ -80,7 +93,23 @@ def _labels(specs: Sequence[RunSpec], names: Sequence[str]) -> list[str]:
     ]
 
 
-def _draw_run(axes: Axes, run: RunFolder, style: ArmStyle, label: str, is_detailed: bool) -> None:
+def _meanings(drawn: set[str]) -> list[Line2D]:
+    """Legend of what the lines and dots of every run are, whatever its colour."""
+    black: dict[str, Any] = {"color": "black"}
+    thick = " or ".join(words for kind, words in _THICK.items() if kind in drawn)
+    found = [Line2D([], [], **black, linewidth=1.8, label=thick)]
+    if "faint" in drawn:
+        found += [Line2D([], [], **black, **_FAINT, label=_THICK["train"])]
+    if "dots" in drawn:
+        dot: dict[str, Any] = {"marker": "o", "markersize": 3, "linestyle": "", "alpha": 0.35}
+        found += [Line2D([], [], **black, **dot, label="single evaluation games")]
+    return found
+
+
+def _draw_run(
+    axes: Axes, run: RunFolder, style: ArmStyle, label: str, is_detailed: bool
+) -> set[str]:
+    """Draw a run; which returns its thick line has, and whether "faint" and "dots" are there."""
     rows = run.metrics()
     training, tests = _returns(rows, "train"), _returns(rows, "test")
     evaluation = _returns(rows, "evaluation")
@@ -88,13 +117,16 @@ def _draw_run(axes: Axes, run: RunFolder, style: ArmStyle, label: str, is_detail
     dots = [(at, x) for at, games in played if isinstance(games, list) for x in games]
     if not training and not evaluation and not tests:
         raise UsageError(f"{run.path} has no metrics yet: let it train for a while.")
-    curve = tests if len(tests) > len(evaluation) else evaluation or training
-    if is_detailed and training and curve is not training:
-        axes.plot(*zip(*training, strict=True), color=style.colour, alpha=0.35, linewidth=0.8)
+    kind = "test" if len(tests) > len(evaluation) else "evaluation" if evaluation else "train"
+    curve = {"test": tests, "evaluation": evaluation, "train": training}[kind]
+    drawn = {kind}
+    if is_detailed and training and kind != "train":
+        axes.plot(*zip(*training, strict=True), color=style.colour, **_FAINT)
+        drawn.add("faint")
     if is_detailed and dots:
-        dotted: dict[str, Any] = {"alpha": 0.35, "s": 9, "linewidths": 0, "clip_on": False}
-        axes.scatter(*zip(*dots, strict=True), color=style.colour, **dotted)
-    marker = "o" if len(curve) <= 40 and curve is evaluation else None
+        axes.scatter(*zip(*dots, strict=True), color=style.colour, s=9, **_DOTS)
+        drawn.add("dots")
+    marker = "o" if len(curve) <= 40 and kind == "evaluation" else None
     look: dict[str, Any] = style.line | {
         "linewidth": 1.8,
         "marker": marker,
@@ -102,6 +134,7 @@ def _draw_run(axes: Axes, run: RunFolder, style: ArmStyle, label: str, is_detail
         "clip_on": False,
     }
     axes.plot(*zip(*curve, strict=True), **look, label=label)
+    return drawn
 
 
 def _returns(rows: list[dict[str, Any]], kind: str) -> Points:
