@@ -190,7 +190,8 @@ def check_make(*targets):
 def check_pip(*words):
     extras = re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     for word in words:
-        for asked in re.findall(r"bnmodes\[(\w+)\]", word):
+        assert not word.startswith("bnmodes"), "it is on no index: install a clone"
+        for asked in re.findall(r"^\.\[(\w+)\]", word):
             assert asked in extras
 
 

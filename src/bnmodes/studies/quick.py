@@ -63,8 +63,7 @@ QUICK = Study(
 QUICK_C51 = Study(
     name="quick-c51",
     question="Study A's question at MinAtar size: do the bootstrap statistics of a BatchNorm C51 "
-    "change its return within 40,000 decisions? (The paper's claim is about Atari; running "
-    "statistics mismatch far less here.)",
+    "change its return within 40,000 decisions? (The paper's claim is about Atari.)",
     arms=(
         Arm("C51", "none"),
         Arm("LN", "ln"),
