@@ -6,9 +6,7 @@ import pytest
 
 from bnmodes.analysis.arms import momentum_of
 from bnmodes.analysis.export import export, run_table
-from bnmodes.analysis.power import seeds_needed
 from bnmodes.analysis.scores import auc, collect, final
-from bnmodes.analysis.significance import permutation_p_values
 from bnmodes.analysis.study_numbers import StudyNumbers
 from bnmodes.errors import UsageError
 from bnmodes.studies.quick import QUICK
@@ -67,22 +65,3 @@ def test_both_formats_hold_the_same(results, tmp_path, ending):
     assert table["value"].sum() == pytest.approx(results.frame["value"].sum())
     with pytest.raises(UsageError, match=r"\.parquet or \.csv"):
         export(results, tmp_path / "r.xlsx")
-
-
-def test_a_study_with_the_seeds_that_were_asked_for_shows_the_difference_mostly():
-    """Simulated: two arms that differ by half of a spread on every game, 5% over one contrast."""
-    study = minatar_study(bases=("none", "ln"))
-    numbers = StudyNumbers(synthetic_results(study), resamples=20)
-    needed = seeds_needed(numbers)
-    values = numbers.values(numbers.reference, "auc")
-    assert needed.difference == pytest.approx(values.std(axis=1, ddof=1).mean() / 2)
-    rng = np.random.default_rng(0)
-    spread = values.std(axis=1, ddof=1)[:, None]
-    seen = 0
-    for number in range(60):
-        ours, theirs = 1 + spread * rng.normal(size=(2, 2, needed.seeds))
-        p = permutation_p_values(
-            (ours + needed.difference)[None], theirs[None], permutations=300, seed=number
-        )
-        seen += p[0] <= 0.05
-    assert 0.6 < seen / 60 < 0.97

@@ -1,5 +1,6 @@
 """What a report says of planted studies, and that it is true of each of them."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,8 @@ from bnmodes.analysis.contrasts import ABOVE, BELOW, UNDECIDED, UNJUDGED
 from bnmodes.analysis.findings import headline, summary
 from bnmodes.analysis.study_numbers import StudyNumbers
 from bnmodes.errors import UsageError
-from helpers.synthetic import _rows, minatar_study, synthetic_results
+from bnmodes.studies.study import Contrast
+from helpers.synthetic import STUDY_B, _rows, minatar_study, synthetic_results
 
 GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
 RESAMPLES = 200
@@ -72,6 +74,32 @@ def test_the_headline_has_the_numbers_of_the_bars():
     )
     alone = planted({"C51": near(1, 1)})
     assert headline(alone) == "There is one arm only: C51."
+
+
+def test_the_headline_has_every_arm_whichever_contrasts_are_declared():
+    levels = {"C51": 1, "LN": 2, "BN running": 4, "BN batch": 8}
+    arms = {name: near(*[x] * 5, seed=x) for name, x in levels.items()}
+    contrasts = [("C51", "LN"), ("BN batch", "BN running")]
+    found = headline(planted(arms, contrasts=contrasts))
+    parts = found.removeprefix("AUC IQM, in percent of C51: ").split("; ")
+    assert [part.split("%")[0][:-3] for part in parts] == ["LN ", "BN running ", "BN batch "]
+    judged = [part.partition("] ")[2] for part in parts]
+    assert judged == ["(above)", "", ""], "LN is above C51 where C51 − LN is below 0"
+
+
+def test_the_headline_is_of_the_smallest_utd_that_has_more_than_the_reference():
+    study = STUDY_B.restricted(
+        arms=["C51 UTD 0.25", "BN UTD 8"], games=["atari/Pong", "atari/Alien"]
+    )
+    found = headline(StudyNumbers(synthetic_results(study), resamples=20))
+    assert re.fullmatch(r"AUC IQM at UTD 8, in percent of C51 UTD 0.25: BN \d+% \[.*\]\.", found)
+
+
+def test_contrasts_are_by_default_those_that_the_study_declares():
+    declared = (Contrast("BN batch", "LN", "Better."),)
+    results = synthetic_results(replace(minatar_study(), contrasts=declared))
+    numbers = StudyNumbers(results, resamples=20)
+    assert {(one.arm.name, one.other.name) for one in numbers.contrasts} == {("BN batch", "LN")}
 
 
 def test_a_difference_of_rounding_is_no_difference():

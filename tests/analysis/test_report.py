@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from bnmodes.analysis.arms import utd_of
+from bnmodes.analysis.captions import percent_words
 from bnmodes.analysis.findings import headline, summary
 from bnmodes.analysis.report.report import write_report
 from bnmodes.analysis.report.summary_table import summary_table
@@ -23,7 +24,15 @@ from bnmodes.networks.torsos import torso_description
 from bnmodes.studies import paper
 from bnmodes.studies.quick import QUICK_ACTOR_CRITICS
 from bnmodes.studies.results import run_path
-from helpers.synthetic import STUDY_A, STUDY_B, minatar_study, normalised, synthetic_results
+from helpers.synthetic import (
+    STUDY_A,
+    STUDY_B,
+    minatar_study,
+    normalised,
+    synthetic_results,
+    with_bootstrap_diagnostics,
+    with_diagnostics,
+)
 
 RESAMPLES = 100
 MEASURES = {"auc": auc, "final": final}
@@ -67,10 +76,9 @@ def small(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """Games and seeds of the paper, at two UTDs of its six."""
-    results = synthetic_results(
-        STUDY_B.restricted(arms=[arm.name for arm in STUDY_B.arms if utd_of(arm) in (0.25, 8)])
-    )
+    """Games and seeds of the paper, at two UTDs of its six; all arms are compared with C51."""
+    arms = [arm.name for arm in STUDY_B.arms if utd_of(arm) in (0.25, 8)]
+    results = synthetic_results(replace(STUDY_B.restricted(arms=arms), contrasts=()))
     path = tmp_path_factory.mktemp("large") / "report.html"
     write_report(StudyNumbers(results, resamples=RESAMPLES, table="mnih2015"), path)
     return results, path
@@ -341,15 +349,38 @@ def test_the_interval_is_named_and_can_be_the_plain_one(tmp_path):
     assert "(stretched)" not in pages["percentile"]
 
 
+def test_a_line_says_that_intervals_of_percentages_are_no_test(small, tmp_path):
+    said = "hold the IQM of C51 fixed and are not a test; only the contrasts judge"
+    numbers = StudyNumbers(small[0], allow_missing=True, resamples=RESAMPLES)
+    assert said in small[1].read_text()
+    assert said in summary_table(numbers).caption
+    alone = StudyNumbers(synthetic_results(minatar_study(bases=("none",))), resamples=20)
+    assert percent_words(alone) == ""
+
+
+def test_one_seed_is_not_said_to_have_intervals_or_errors(tmp_path):
+    study = minatar_study(seeds=(7,))
+    results = with_bootstrap_diagnostics(with_diagnostics(synthetic_results(study)))
+    numbers = StudyNumbers(results, resamples=20)
+    text = write_report(numbers, tmp_path / "r.html").read_text()
+    captions = re.findall("<figcaption>(.*?)</figcaption>", text)
+    captions += [summary_table(numbers).caption, numbers.interval_words]
+    assert len(captions) >= 6
+    for words in captions:
+        assert not re.search("95%|standard error|resampled|[Bb]ands|[Bb]oxes|Bars with", words)
+    assert sum("ne seed has no intervals" in words for words in captions) >= 4
+
+
 def test_without_its_reference_an_atari_study_is_reported_but_not_compared(tmp_path):
     study = replace(
         STUDY_B.restricted(arms=["LN UTD 1", "BN UTD 1"], games=["atari/Pong", "atari/Alien"]),
         name="without reference",
+        contrasts=(),
     )
     numbers = StudyNumbers(synthetic_results(study), resamples=RESAMPLES)
     path = write_report(numbers, tmp_path / "r.html")
     text = path.read_text()
-    assert "The reference arm C51 UTD 0.25 has no run here, so no arm is compared." in text
+    assert "The reference arm C51 UTD 0.25 has no run here, so no arm is compared with it." in text
     assert "There is no arm to compare with." in text
     assert "|percent|" not in text
 

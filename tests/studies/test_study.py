@@ -106,6 +106,31 @@ def test_the_quick_study_is_study_c_at_minatar_size():
     assert {run.spec.settings.bootstrap_source for run in study.runs} == {"recompute"}
 
 
+def test_quick_studies_declare_the_contrasts_that_their_questions_ask_for():
+    def declared(name):
+        contrasts = find_study(name).contrasts
+        assert all(each.claim for each in contrasts)
+        return {(each.arm, each.other) for each in contrasts}
+
+    one_role = {"BN batch at bootstrap only 0.999", "BN batch at acting only 0.999"}
+    others = {"LN", "BN running 0.999", *one_role}
+    roles = ("BN batch at acting only 0.999", "BN batch at bootstrap only 0.999")
+    assert declared("demo") == {("BN batch", other) for other in others} | {roles}
+    assert declared("quick") == declared("demo") | {("BN batch", "BN running 0.99")}
+    assert declared("quick-c51") == {
+        *(("BN batch", other) for other in ("BN running", "LN", "C51")),
+        ("BN running", "C51"),
+        ("BN tracked 0.1", "BN running"),
+    }
+    assert declared("quick-actor-critics") == {
+        *(("XQC", other) for other in ("XQC separate", "XQC running", "TD3")),
+        ("XQC no target", "XQC"),
+        ("CrossQ", "TD3"),
+        ("MR.Q", "TD3"),
+        ("CrossQ renorm", "CrossQ"),
+    }
+
+
 def test_study_f_is_three_actor_critics_on_26_sticky_games_with_five_seeds():
     assert len(paper.F.runs) == len(hashes(paper.F)) == 3 * 26 * 5
     assert {run.spec.agent for run in paper.F.runs} == {"xqc", "mrq", "td3"}

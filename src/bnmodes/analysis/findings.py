@@ -19,32 +19,36 @@ _DIVERGED = {
     "left-out": "they are left out, and the same games and seeds of the other arms with them, as "
     "the study declares",
 }
+_TURNED = {ABOVE: BELOW, BELOW: ABOVE}
 _LISTED = 5  # diverged runs that are named before they are only counted
 
 
 def headline(numbers: StudyNumbers) -> str:
-    """One sentence with numbers, of what the bar chart shows first: AUC at the smallest UTD."""
-    measure, utd = "auc", numbers.utds[0]
-    verdicts = {
-        one.arm.name: one.verdict
-        for one in numbers.contrasts
-        if one.measure == measure and one.other == numbers.counterpart(one.arm)
+    """One sentence with numbers, of what the bar chart shows first: AUC at the smallest UTD (that
+    more than the reference has). Arms that are compared with the reference have their verdict too.
+    """
+    if len(numbers.arms) == 1:
+        return f"There is one arm only: {numbers.arms[0].name}."
+    others_at = {
+        utd: [arm for _, arm in numbers.arms_at(utd) if arm != numbers.reference]
+        for utd in numbers.utds
     }
+    measure, utd = "auc", next(utd for utd in numbers.utds if others_at[utd])
+    verdicts = {}
+    for one in numbers.contrasts:
+        if one.measure == measure:
+            verdicts[one.arm.name, one.other.name] = one.verdict
+            verdicts[one.other.name, one.arm.name] = _TURNED.get(one.verdict, one.verdict)
     percent = "%" if numbers.reference_point(measure) is not None else ""
     parts = []
-    for _, arm in numbers.arms_at(utd):
-        verdict = verdicts.get(arm.name)
-        if arm == numbers.reference or (verdict is None and percent):
-            continue
-        shown = {ABOVE: "above", BELOW: "below", UNDECIDED: "no difference shown"}.get(
-            verdict or ""
-        )
+    for arm in others_at[utd]:
+        other = numbers.counterpart(arm)
+        verdict = verdicts.get((arm.name, other.name)) if other else None
+        shown = f" ({verdict})" if verdict in (ABOVE, BELOW, UNDECIDED) else ""
         said = written(numbers.relative(arm, measure), percent)
-        parts.append(f"{short_name(arm)} {said}" + (f" ({shown})" if shown else ""))
+        parts.append(f"{short_name(arm)} {said}{shown}")
     of = f", in percent of {numbers.reference_name}" if percent else f", {numbers.unit}"
     at_utd = f" at {name}" if (name := numbers.utd_name(utd)) else ""
-    if not parts:
-        return f"There is one arm only: {numbers.arms[0].name}."
     return f"{MEASURE_NAMES[measure]} IQM{at_utd}{of}: {'; '.join(parts)}."
 
 
@@ -54,7 +58,9 @@ def summary(numbers: StudyNumbers) -> list[str]:
     sentences = [f"Take care: {warning}." for warning in numbers.results.study.warnings()]
     if numbers.reference is None:
         name = numbers.results.study.reference
-        sentences.append(f"The reference arm {name} has no run here, so no arm is compared.")
+        sentences.append(
+            f"The reference arm {name} has no run here, so no arm is compared with it."
+        )
     for measure in MEASURES:
         utds_of: dict[str, list[str]] = {}  # the same is said once, of all the UTDs it holds at
         for utd in numbers.utds:

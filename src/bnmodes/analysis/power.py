@@ -7,7 +7,6 @@ from statistics import NormalDist
 import numpy as np
 
 from bnmodes.analysis.contrasts import SIGNIFICANCE
-from bnmodes.analysis.resampling import standard_error
 from bnmodes.analysis.study_numbers import MEASURES, StudyNumbers
 
 _POWER = 0.8
@@ -24,22 +23,24 @@ class SeedsNeeded:
 def seeds_needed(numbers: StudyNumbers, measure: str = "auc") -> SeedsNeeded | None:
     """None where the reference has no spread to see: no run, or one seed.
 
-    The variance of a difference of two IQMs falls with the number of seeds; it is taken to be twice
-    that of the reference's, and the level 5% over the number of contrasts (Holm's first step).
+    The test judges the difference of two means over games and seeds. Its variance falls with the
+    number of seeds; it is taken to be twice that of the reference's mean, and the level 5% over the
+    number of contrasts (Holm's first step) and of measures, which is a little too strict where they
+    go together.
     """
     if numbers.reference is None or measure not in MEASURES:
         return None
     values = numbers.values(numbers.reference, measure)
-    seeds = (~np.isnan(values)).sum(-1)
-    if seeds.min() < 2:
+    if (~np.isnan(values)).sum(-1).min() < 2:
         return None
-    difference = float(np.nanstd(values, axis=-1, ddof=1).mean()) / 2
+    spread = np.nanstd(values, axis=-1, ddof=1)  # of each game
+    difference = float(spread.mean()) / 2
     if not difference > 0:
         return None
-    pairs = max(1, len(numbers.contrasts) // len(MEASURES))
+    tests = max(1, len(numbers.contrasts))
     normal = NormalDist()
-    distance = normal.inv_cdf(1 - SIGNIFICANCE / pairs / 2) + normal.inv_cdf(_POWER)
-    variance = 2 * standard_error(values) ** 2 * float(seeds.mean())  # with one seed a game
+    distance = normal.inv_cdf(1 - SIGNIFICANCE / tests / 2) + normal.inv_cdf(_POWER)
+    variance = 2 * float((spread**2).mean()) / len(spread)  # with one seed a game
     return SeedsNeeded(difference, max(2, math.ceil(variance * (distance / difference) ** 2)))
 
 

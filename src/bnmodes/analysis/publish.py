@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from bnmodes.analysis.captions import intervals_as, percent_words
 from bnmodes.analysis.figures.figure import draw_all
 from bnmodes.analysis.figures.style import game_title, render
 from bnmodes.analysis.findings import summary
@@ -27,8 +28,7 @@ FIGURES = "## Figures"
 
 def study_numbers(results: StudyResults) -> StudyNumbers:
     """As the report has them by default, of whatever runs are there."""
-    declared = [(each.arm, each.other) for each in results.study.contrasts]
-    return StudyNumbers(results, allow_missing=bool(results.missing), contrasts=declared or None)
+    return StudyNumbers(results, allow_missing=bool(results.missing))
 
 
 def publish(results: StudyResults, about: Mapping[str, Any], folder: Path) -> None:
@@ -106,8 +106,9 @@ def numbers_page(numbers: StudyNumbers, about: Mapping[str, Any]) -> str:
         study.question,
         *filter(None, [study.note]),
         f"{finished:,} of {len(study.runs):,} runs, {study.total_decisions:,} decisions each. Mean "
-        f"returns; IQMs with {numbers.interval_words}.",
+        f"returns and IQMs; {intervals_as(numbers, 'in brackets {}')}.",
         _score_table(numbers),
+        *filter(None, [percent_words(numbers)]),
         *_contrast_part(numbers),
         "## What the data show",
         sentences,

@@ -210,12 +210,6 @@ def _variances(parts: Float[np.ndarray, "*batch games seeds"]) -> tuple[np.ndarr
     ), number
 
 
-def standard_error(values: Float[np.ndarray, "games seeds"], statistic: Statistic = iqm) -> float:
-    """Of a statistic of one arm, from the spread of its runs within each game."""
-    variance, _ = _variances(_parts(statistic)(values))
-    return float(np.sqrt(np.nansum(variance)))
-
-
 def _stretch(
     variances: list[tuple[np.ndarray, np.ndarray]], level: float
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -33,6 +33,11 @@ class Scores:
     final_points: int = 1
     """How many last times the final score is the mean of."""
 
+    @property
+    def most_seeds(self) -> int:
+        """That any game has a run of."""
+        return int((~np.isnan(self.values[..., 0])).sum(-1).max(initial=0))
+
     def only(self, games: Sequence[str]) -> "Scores":
         """Without the other games."""
         places = [self.games.index(game) for game in games]

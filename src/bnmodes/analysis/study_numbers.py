@@ -94,7 +94,8 @@ class StudyNumbers:
     ):
         """`reference` replaces the study's; `contrasts` are pairs of arms' names, arm and other.
 
-        Without `contrasts`, each arm is compared with the reference, at the same UTD if it varies.
+        Without `contrasts`, they are those that the study declares; where it declares none, each
+        arm is compared with the reference, at the same UTD if it varies.
         `published` are arms of others, which stand beside the study's in figures.
         """
         if reference is not None:
@@ -106,7 +107,8 @@ class StudyNumbers:
         self.resamples = resamples
         self.interval_kind = interval
         self.published = tuple(published)
-        self._declared_contrasts = contrasts
+        declared = [(each.arm, each.other) for each in results.study.contrasts]
+        self._named_contrasts = declared if contrasts is None else contrasts
         self._kept: dict[Hashable, Any] = {}
         self._raw, self.diverged = judge_diverged(
             {
@@ -232,13 +234,12 @@ class StudyNumbers:
 
     @cached_property
     def contrasts(self) -> list[Contrast]:
-        """Of the declared pairs that both have runs, with verdicts; measure by measure."""
-        if self._declared_contrasts is None:
-            pairs = [(arm, other) for arm in self.arms if (other := self.counterpart(arm))]
-        else:
+        """Of the pairs that both have runs, with verdicts; measure by measure."""
+        if named := self._named_contrasts:
             by_name = {arm.name: arm for arm in self.arms}
-            named = self._declared_contrasts
             pairs = [(by_name[a], by_name[b]) for a, b in named if {a, b} <= by_name.keys()]
+        else:
+            pairs = [(arm, other) for arm in self.arms if (other := self.counterpart(arm))]
         judged = [
             Pair(a, b, *({m: self.values(x, m) for m in MEASURES} for x in (a, b)))
             for a, b in pairs
@@ -255,11 +256,15 @@ class StudyNumbers:
 
     @property
     def interval_words(self) -> str:
-        """For captions."""
+        """What intervals are, or that there are none."""
         kind = "stretched" if self.interval_kind == "stretched" else "plain percentile"
         words = f"95% intervals from resampled seeds ({kind}), games fixed"
-        one = len(self.results.study.seeds) == 1
-        return f"{words}; one seed has none [–]" if one else words
+        return words if self.has_intervals else "one seed has no intervals"
+
+    @cached_property
+    def has_intervals(self) -> bool:
+        """Not with one seed."""
+        return max(self.scores(arm).most_seeds for arm in self.arms) > 1
 
     def near_zero(self) -> list[tuple[str, float, float]]:
         """Games on which the reference is near 0: its mean AUC, and the largest of any arm."""

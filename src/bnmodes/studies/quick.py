@@ -1,7 +1,9 @@
 """Studies that fit a laptop."""
 
 from bnmodes.runs.spec import EvaluationSettings
-from bnmodes.studies.study import Arm, Study
+from bnmodes.studies.study import Arm, Contrast, Study
+
+CHOSEN_LATER = "The contrasts were declared after the published runs of this study had been seen."
 
 
 def _pqn_arms(*momenta: tuple[str, str, float]) -> tuple[Arm, ...]:
@@ -17,6 +19,26 @@ def _pqn_arms(*momenta: tuple[str, str, float]) -> tuple[Arm, ...]:
         for label, arm, momentum in momenta
     )
     return (Arm("LN", "ln", "pqn"), *slow, Arm("BN batch", "bn-batch", "pqn"))
+
+
+def _pqn_contrasts(*momenta: float) -> tuple[Contrast, ...]:
+    """BN batch against running statistics at each momentum and against the arms at 0.999 that read
+    them in one role; those two against each other; and BN batch against LN."""
+    at_bootstrap, at_acting = (f"BN batch at {role} only 0.999" for role in ("bootstrap", "acting"))
+    return (
+        *(
+            Contrast(
+                "BN batch",
+                f"BN running {momentum:g}",
+                f"Batch statistics beat running ones at momentum {momentum:g}.",
+            )
+            for momentum in momenta
+        ),
+        Contrast("BN batch", at_bootstrap, "Acting: batch statistics beat running ones there."),
+        Contrast("BN batch", at_acting, "Bootstrap: batch statistics beat running ones there."),
+        Contrast(at_acting, at_bootstrap, "Acting is the more sensitive role."),
+        Contrast("BN batch", "LN", "With batch statistics BatchNorm beats LayerNorm."),
+    )
 
 
 DEMO = Study(
@@ -37,6 +59,8 @@ DEMO = Study(
     reference="BN batch",
     metric="test",
     final_points=3,
+    note=CHOSEN_LATER,
+    contrasts=_pqn_contrasts(0.999),
 )
 
 QUICK = Study(
@@ -58,6 +82,8 @@ QUICK = Study(
     reference="BN batch",
     metric="test",
     final_points=3,
+    note=CHOSEN_LATER,
+    contrasts=_pqn_contrasts(0.999, 0.99),
 )
 
 QUICK_C51 = Study(
@@ -77,6 +103,14 @@ QUICK_C51 = Study(
     record_every_decisions=1_000,
     evaluation=EvaluationSettings(every_decisions=4_000),
     reference="C51",
+    note=CHOSEN_LATER,
+    contrasts=(
+        Contrast("BN batch", "BN running", "Batch statistics at the bootstrap beat running ones."),
+        Contrast("BN batch", "LN", "With batch statistics BatchNorm beats LayerNorm."),
+        Contrast("BN running", "C51", "Running statistics at the bootstrap harm C51."),
+        Contrast("BN batch", "C51", "Batch statistics at the bootstrap help C51."),
+        Contrast("BN tracked 0.1", "BN running", "Tracking recovers a part."),
+    ),
 )
 
 QUICK_ACTOR_CRITICS = Study(
@@ -99,6 +133,15 @@ QUICK_ACTOR_CRITICS = Study(
     record_every_decisions=1_000,
     evaluation=EvaluationSettings(every_decisions=2_000, epsilon=0.0),
     reference="TD3",
+    contrasts=(
+        Contrast("XQC", "XQC separate", "One batch of both populations beats one of each."),
+        Contrast("XQC", "XQC running", "Batch statistics at the bootstrap beat running ones."),
+        Contrast("XQC no target", "XQC", "XQC is better without a target network."),
+        Contrast("CrossQ", "TD3", "BatchNorm without a target network beats TD3."),
+        Contrast("XQC", "TD3", "XQC beats TD3."),
+        Contrast("MR.Q", "TD3", "MR.Q beats TD3."),
+        Contrast("CrossQ renorm", "CrossQ", "BatchRenorm is better than BatchNorm."),
+    ),
 )
 
 STUDIES = (DEMO, QUICK, QUICK_C51, QUICK_ACTOR_CRITICS)

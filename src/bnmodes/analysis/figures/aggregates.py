@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from matplotlib.figure import Figure
 
+from bnmodes.analysis.captions import intervals_as
 from bnmodes.analysis.figures.figure import Drawing, study_figure
 from bnmodes.analysis.figures.style import TITLE, in_house_style, new_figure, note_missing
 from bnmodes.analysis.statistics import AGGREGATES
@@ -18,9 +19,9 @@ def aggregates(numbers: StudyNumbers) -> Iterator[Drawing]:
     at_utd = f" at {name}" if (name := numbers.utd_name(numbers.utds[0])) else ""
     study = numbers.compared.study
     caption = (
-        f"Four aggregates of the final score{at_utd}, over {games_and_seeds(study)}; boxes: "
-        f"{numbers.interval_words}. The optimality gap is how far runs stay below 1 on average: "
-        "lower is better."
+        f"Four aggregates of the final score{at_utd}, over {games_and_seeds(study)}; "
+        f"{intervals_as(numbers, 'boxes: {}')}. The optimality gap is how far runs stay below 1 "
+        "on average: lower is better."
     )
     yield Drawing("aggregates", draw_aggregates(numbers), caption)
 

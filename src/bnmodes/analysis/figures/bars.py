@@ -6,6 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bnmodes.analysis.captions import intervals_as
 from bnmodes.analysis.figures.figure import Drawing, study_figure
 from bnmodes.analysis.figures.style import (
     TITLE,
@@ -29,7 +30,7 @@ def bars(numbers: StudyNumbers) -> Iterator[Drawing]:
     study = numbers.compared.study
     caption = (
         f"AUC and final IQM{at_utd}, over {games_and_seeds(study)}. "
-        f"Bars with {numbers.interval_words}{dotted}{study.reference if dotted else ''}."
+        f"{intervals_as(numbers, 'Bars with {}')}{dotted}{study.reference if dotted else ''}."
         + _published_words(numbers)
     )
     narrow = draw_bars(numbers, stacked=True)

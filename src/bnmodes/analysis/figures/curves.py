@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bnmodes.analysis.captions import intervals_as
 from bnmodes.analysis.figures.figure import Drawing, study_figure
 from bnmodes.analysis.figures.style import (
     TITLE,
@@ -28,7 +29,7 @@ def curves(numbers: StudyNumbers) -> Iterator[Drawing]:
     scales = " Each panel has its own vertical scale." if len(numbers.utds) > 1 else ""
     caption = (
         f"IQM while learning ({numbers.unit}), over {games_and_seeds(study)}; "
-        f"bands: {numbers.interval_words}, whole runs resampled.{scales}"
+        f"{intervals_as(numbers, 'bands: {}, whole runs resampled')}.{scales}"
         + " Dotted grey: published by others."
         * any(arm.scores for arm in numbers.published)
     )

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from bnmodes.analysis.captions import intervals_as
 from bnmodes.analysis.figures.figure import Drawing, study_figure
 from bnmodes.analysis.figures.style import (
     TITLE,
@@ -47,10 +48,10 @@ def dose_response(numbers: StudyNumbers) -> Iterator[Drawing]:
         "Which factor opens the gap? Each column changes one setting of the baseline, whose level "
         f"is in every column. First row: AUC of {screen.arm.name} minus {screen.other.name} at "
         f"the same setting ({numbers.unit}), for each game the mean over seeds, in black the IQM "
-        f"over games and seeds with {numbers.interval_words}. Below, of the bootstrap forward in "
-        "the same runs, mean over training, games and seeds: how far running statistics are from "
-        "those of the batch (|difference of means| in standard deviations), the share of greedy "
-        "actions that they change or would change, and the mean max-Q; faint: each game."
+        f"over games and seeds; {intervals_as(numbers, 'bars: {}')}. Below, of the bootstrap "
+        "forward in the same runs, mean over training, games and seeds: how far running statistics "
+        "are from those of the batch (|difference of means| in standard deviations), the share of "
+        "greedy actions that they change or would change, and the mean max-Q; faint: each game."
     )
     yield Drawing("dose-response", draw_dose_response(numbers, screen), caption)
 

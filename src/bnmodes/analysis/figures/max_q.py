@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from matplotlib.figure import Figure
 
+from bnmodes.analysis.captions import intervals_as
 from bnmodes.analysis.figures.diagnostic_curves import finish, handles
 from bnmodes.analysis.figures.figure import Drawing, study_figure
 from bnmodes.analysis.figures.style import (
@@ -32,8 +33,8 @@ def max_q_curves(numbers: StudyNumbers) -> Iterator[Drawing]:
         caption = (
             "Mean max-Q of every arm while it learns, with the statistics that each role really "
             "uses: of the next observations at the bootstrap, of the observations at prediction. "
-            f"Mean over seeds (of more than {_MOST_GAMES} games, over these too); bands: "
-            f"{numbers.interval_words}. A higher max-Q without a higher return may be "
+            f"Mean over seeds (of more than {_MOST_GAMES} games, over these too); "
+            f"{intervals_as(numbers, 'bands: {}')}. A higher max-Q without a higher return may be "
             "overestimation."
         )
         yield Drawing("max-q", figure, caption)

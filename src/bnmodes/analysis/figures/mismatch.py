@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from bnmodes.analysis.arms import Series
+from bnmodes.analysis.captions import intervals_as
 from bnmodes.analysis.figures.diagnostic_curves import (
     draw_floor,
     draw_measured,
@@ -48,7 +49,7 @@ def mismatch(numbers: StudyNumbers) -> Iterator[Drawing]:
             "deviations of the batch, median over channels, mean over layers and games; grey: what "
             "two batches of that size would show. Below: share of greedy actions that differ "
             "between running and batch statistics on the same rows; of a critic, which chooses "
-            f"none, the mean change of Q. Bands: {numbers.interval_words}."
+            f"none, the mean change of Q. {intervals_as(numbers, 'Bands: {}')}."
         )
         yield Drawing("mismatch", figure, caption)
 

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from bnmodes.analysis.arms import Sweep, reads_throughout
+from bnmodes.analysis.captions import intervals_as, seed_mean_words
 from bnmodes.analysis.figures.figure import Drawing, study_figure
 from bnmodes.analysis.figures.style import (
     TITLE,
@@ -36,9 +37,9 @@ def momentum(numbers: StudyNumbers) -> Iterator[Drawing]:
     if not any(len(sweep.by_momentum) > 1 for sweep in numbers.sweeps):
         return
     spread = (
-        f"the IQM over games with {numbers.interval_words}"
+        f"the IQM over games; {intervals_as(numbers, 'bands: {}')}"
         if _places(numbers) == [None]
-        else "raw, mean ± standard error over seeds"
+        else f"raw, {seed_mean_words(numbers)}"
     )
     caption = (
         f"Returns ({spread}) against the Flax momentum with which the loss forward writes the "
@@ -72,7 +73,9 @@ def draw_momentum(numbers: StudyNumbers) -> Figure:
 
 def momentum_legend(numbers: StudyNumbers) -> dict:
     """Options of a legend for matplotlib."""
-    spread = "95% intervals" if _places(numbers) == [None] else "mean ± standard error"
+    spread = "95% intervals" if numbers.has_intervals else "one seed"
+    if _places(numbers) != [None]:
+        spread = seed_mean_words(numbers).removesuffix(" over seeds")
     return {
         "handles": [
             Line2D([], [], **style.line, **_points(sweep, style), linewidth=1.8)

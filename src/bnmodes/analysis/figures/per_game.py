@@ -10,6 +10,7 @@ from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from bnmodes.analysis.captions import seed_mean_words
 from bnmodes.analysis.figures.figure import Drawing, study_figure
 from bnmodes.analysis.figures.style import (
     draw_band,
@@ -36,7 +37,7 @@ def per_game(numbers: StudyNumbers) -> Iterator[Drawing]:
         name = f"per-game {numbers.utd_name(utd)}".strip().lower().replace(" ", "-")
         at_utd = f" at {known}" if (known := numbers.utd_name(utd)) else ""
         scales = " Each panel has its own vertical scale." if len(_games(numbers)) > 1 else ""
-        caption = f"Raw returns on each game{at_utd}: mean ± standard error over seeds.{scales}"
+        caption = f"Raw returns on each game{at_utd}: {seed_mean_words(numbers)}.{scales}"
         yield Drawing(name, draw_per_game(numbers, utd), caption)
 
 
@@ -153,7 +154,7 @@ def _draw_grid(figure: FigureBase, grid: _Grid, numbers: StudyNumbers, utd: floa
         [Line2D([], [], **look, linewidth=2) for look in looks],
         grid.labels,
         loc="upper left",
-        title="; ".join(filter(None, (numbers.utd_name(utd), "mean ± standard error over seeds"))),
+        title="; ".join(filter(None, (numbers.utd_name(utd), seed_mean_words(numbers)))),
         title_fontsize=font + 2,
         alignment="left",
         ncols=grid.legend_columns,

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
 
+from bnmodes.analysis.captions import intervals_as
 from bnmodes.analysis.figures.diagnostic_curves import finish
 from bnmodes.analysis.figures.figure import Drawing, study_figure
 from bnmodes.analysis.figures.style import (
@@ -46,7 +47,7 @@ def representation_caption(numbers: StudyNumbers) -> str:
         "make up 99% of the sum. With the statistics of the predict forward. Ranks are of features "
         "that were computed in one batch; thin with +, where batch statistics make another: "
         "of minibatches that were normalised each by itself and pooled, which adds their noise. "
-        f"Bands: pointwise {numbers.interval_words}."
+        f"{intervals_as(numbers, 'Bands: pointwise {}')}."
     )
 
 
@@ -90,7 +91,7 @@ def side_legend(figure: FigureBase, numbers: StudyNumbers) -> None:
         [*lines, Line2D([], [], color="#555555", **POOLED_LINE)],
         [*(line.label for line, _ in arms), "pooled minibatches"],
         loc="outside right upper",
-        title="IQM, 95% intervals",
+        title="IQM, 95% intervals" if numbers.has_intervals else "IQM",
         alignment="left",
         frameon=False,
         handlelength=3,

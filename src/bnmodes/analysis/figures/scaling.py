@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bnmodes.analysis.captions import intervals_as
 from bnmodes.analysis.figures.figure import Drawing, study_figure
 from bnmodes.analysis.figures.style import (
     TITLE,
@@ -27,7 +28,7 @@ def scaling(numbers: StudyNumbers) -> Iterator[Drawing]:
         study = numbers.compared.study
         caption = (
             "AUC and final IQM against updates per decision, over "
-            f"{games_and_seeds(study)}; bands: {numbers.interval_words}."
+            f"{games_and_seeds(study)}; {intervals_as(numbers, 'bands: {}')}."
         )
         yield Drawing("scaling", draw_scaling(numbers), caption)
 

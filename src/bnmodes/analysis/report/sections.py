@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from bnmodes.analysis.captions import intervals_as, percent_words
 from bnmodes.analysis.findings import headline, summary
 from bnmodes.analysis.published_arms import published_interval
 from bnmodes.analysis.report.page import (
@@ -41,12 +42,12 @@ def contrasts_section(numbers: StudyNumbers) -> str:
     pairs = len(found) // len(MEASURES)
     content = [
         paragraph(
-            f"An arm minus another: difference of the IQMs ({numbers.unit}) with the same "
-            "resampled seeds in both, and the probability that a run of the arm beats a run of the "
-            f"other on the same game; {numbers.interval_words}. The verdict is that of a "
-            "permutation test within games; p is corrected for the measures and, by Holm, for "
-            f"{counted(pairs, 'pair')}, and an arm is above or below another where it is at "
-            "most 0.05.",
+            f"An arm minus another: difference of the IQMs ({numbers.unit}), and the probability "
+            "that a run of the arm beats a run of the other on the same game; "
+            f"{intervals_as(numbers, 'in brackets {}, the same seeds in both arms')}. The verdict "
+            "is that of a permutation test within games; p is corrected for the measures and, by "
+            f"Holm, for {counted(pairs, 'pair')}, and an arm is above or below another "
+            "where it is at most 0.05.",
             "note",
         )
     ]
@@ -80,10 +81,11 @@ def contrasts_section(numbers: StudyNumbers) -> str:
 
 def aggregates_section(numbers: StudyNumbers) -> str:
     study = numbers.compared.study
+    brackets = f"In brackets: {{}}, {numbers.resamples:,} resamples"
     content = [
         paragraph(
-            f"{_unit(numbers)} In brackets: {numbers.interval_words}, "
-            f"{numbers.resamples:,} resamples. AUC is the mean over a run's equally spaced points, "
+            f"{_unit(numbers)} {intervals_as(numbers, brackets)}. {percent_words(numbers)} "
+            "AUC is the mean over a run's equally spaced points, "
             f"final is {_final(study)}. The optimality gap is how far runs stay below 1 on "
             "average: lower is better.",
             "note",

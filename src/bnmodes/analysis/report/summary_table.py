@@ -3,6 +3,7 @@
 import numpy as np
 from rich.table import Table
 
+from bnmodes.analysis.captions import intervals_as, percent_words
 from bnmodes.analysis.figures.style import game_title
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
 from bnmodes.analysis.wording import written
@@ -14,7 +15,8 @@ _GAMES = 3
 def summary_table(numbers: StudyNumbers) -> Table:
     """Mean returns on few games; the IQM of each measure with its interval."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.caption = f"Mean returns; IQMs with {numbers.interval_words}."
+    intervals = intervals_as(numbers, "in brackets {}")
+    table.caption = f"Mean returns and IQMs; {intervals}. {percent_words(numbers)}".rstrip()
     table.caption_justify = "left"
     table.add_column("arm", no_wrap=True)
     games = numbers.raw(numbers.arms[0]).games
