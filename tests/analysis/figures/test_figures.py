@@ -402,7 +402,7 @@ def test_study_f_is_one_panel_with_a_line_at_human_level():
     assert names == ["XQC", "MR.Q", "TD3"], "one panel, though XQC makes two updates a decision"
     assert any(list(line.get_ydata()) == [1, 1] for line in axes.lines)
     assert len(drawn["per-game"].axes) == 26
-    assert {contrast.other.name for contrast in numbers.contrasts} == {"TD3"}
+    assert {contrast.other.name for contrast in numbers.contrasts} == {"TD3", "MR.Q"}
 
 
 @pytest.mark.parametrize(
