@@ -26,6 +26,10 @@ def test_help_fits_a_terminal(run, command):
     assert [line for line in out.splitlines() if len(line) > 100 and "usage:" not in line] == []
 
 
+def test_help_of_a_long_command_says_how_long_it_takes(run):
+    assert "about 25 minutes" in run("bench", "--help")[1]
+
+
 def _texts_of_options():
     """Where it stands, and the text, of each documented field that may be an option."""
     for path in SOURCE.rglob("*.py"):

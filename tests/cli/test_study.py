@@ -36,7 +36,7 @@ def test_the_way_from_a_study_to_its_page(run, tmp_path, monkeypatch):
     root = tmp_path / "results"
     code, out, _ = run("study", "run", "small", "--seeds", 0, "--out", root)
     assert code == 0
-    assert "note: With 1 game and 2 seeds no test can show a difference" in out, "of the whole study"
+    assert "note: With 1 game and 2 seeds no test can show a difference" in out, "of all seeds"
     assert "all 2 runs of small are done" in out
 
     code, out, _ = run("study", "run", "small", "--seeds", 0, "--arms", "bn batch", "--out", root)

@@ -204,7 +204,7 @@ class Report(Scoring, Choice):
     reference: Annotated[str | None, AN_ARM] = None
     """Arm that the others are compared with; without it, the study's own."""
     against: Annotated[str | None, AN_ARM] = None
-    """Arm that all are tested against, besides declared contrasts, else instead of the reference."""
+    """Arm that all are tested against, besides declared contrasts, or in place of the reference."""
     published: Annotated[tuple[Path, ...], NONE_BY_DEFAULT] = ()
     """Published results of others, drawn as marked arms: tables (.csv, .parquet), MR.Q's .txt."""
     formats: tuple[Literal["png", "pdf", "svg"], ...] = ("png",)

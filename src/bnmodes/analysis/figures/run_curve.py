@@ -26,7 +26,6 @@ _THICK = {
     "train": "games while training (mean)",
 }
 _FAINT: dict[str, Any] = {"alpha": 0.35, "linewidth": 0.8}
-_DOTS: dict[str, Any] = {"alpha": 0.35, "linewidths": 0, "clip_on": False}
 
 
 @in_house_style
@@ -55,8 +54,8 @@ def learning_curve(runs: list[RunFolder], path: Path) -> None:
     axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
     if len(runs) <= _DETAILED:
         meanings = _meanings(drawn)
-        below = {"loc": "outside lower center", "frameon": False, "fontsize": 8.5}
-        figure.legend(handles=meanings, ncols=len(meanings), **below)
+        plain: dict[str, Any] = {"frameon": False, "fontsize": 8.5, "ncols": len(meanings)}
+        figure.legend(handles=meanings, loc="outside lower center", **plain)
     if len(runs) > 1:
         curves = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
         # In the order of their ends.
@@ -124,7 +123,8 @@ def _draw_run(
         axes.plot(*zip(*training, strict=True), color=style.colour, **_FAINT)
         drawn.add("faint")
     if is_detailed and dots:
-        axes.scatter(*zip(*dots, strict=True), color=style.colour, s=9, **_DOTS)
+        dotted: dict[str, Any] = {"alpha": 0.35, "s": 9, "linewidths": 0, "clip_on": False}
+        axes.scatter(*zip(*dots, strict=True), color=style.colour, **dotted)
         drawn.add("dots")
     marker = "o" if len(curve) <= 40 and kind == "evaluation" else None
     look: dict[str, Any] = style.line | {
