@@ -105,6 +105,23 @@ def test_the_report_says_what_each_contrast_tests(numbers):
         assert f"{contrast.arm} − {contrast.other}: {contrast.claim}" in page
 
 
+@pytest.mark.parametrize(("factor", "scale"), [(1.0, "linear"), (40.0, "symlog")])
+def test_an_arm_whose_max_q_runs_away_does_not_hide_the_others(factor, scale):
+    results = with_bootstrap_diagnostics(synthetic_results(WHY_PQN, level=lambda arm: 0.5))
+    runs_away = pl.col("metric").str.ends_with("max_q") & (pl.col("arm") == WHY_PQN.arms[0].name)
+    value = pl.when(runs_away).then(factor * pl.col("value")).otherwise(pl.col("value"))
+    results = replace(results, table=results.frame.with_columns(value=value).lazy())
+    figure = draw_max_q(StudyNumbers(results, resamples=20))
+    for axes in figure.axes:
+        assert axes.get_yscale() == scale
+        away, other = (axes.lines[place].get_ydata()[-1] for place in (0, 1))
+        bottom, top = axes.get_ylim()
+        assert bottom <= 0
+        assert top > away
+        height = axes.transData.transform([(0, 0), (0, other), (0, top)])[:, 1]
+        assert (height[1] - height[0]) / (height[2] - height[0]) > 0.3
+
+
 @pytest.mark.parametrize("study", [WHY_C51, WHY_PQN])
 def test_max_q_of_every_arm_is_drawn_for_each_game(study):
     results = with_bootstrap_diagnostics(synthetic_results(study, level=lambda arm: 0.5))
