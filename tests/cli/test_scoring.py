@@ -23,6 +23,12 @@ def test_released_metrics_are_made_of_each_test_environments_last_game():
         np.testing.assert_allclose(released.raw(arm).values, ours.raw(arm).values + 5)
 
 
+def test_the_kind_of_interval_is_the_chosen_one():
+    results = synthetic_results(minatar_study())
+    assert "(stretched)" in Scoring().numbers(results).interval_words
+    assert "(plain percentile)" in Scoring(interval="percentile").numbers(results).interval_words
+
+
 def test_they_are_refused_where_evaluations_are_scored():
     results = synthetic_results(minatar_study())
     with pytest.raises(UsageError, match="leave out --released-metrics"):
