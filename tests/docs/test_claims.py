@@ -29,6 +29,14 @@ def test_each_page_of_results_has_the_numbers_of_its_data(study):
 
 
 @pytest.mark.parametrize("study", claims.studies())
+def test_a_page_says_that_its_percentages_are_no_test_or_that_one_seed_has_no_intervals(study):
+    computed = claims.result_page(study)
+    several = claims.seed_count(study) > 1
+    assert ("fixed and are not a test; only the contrasts judge" in computed) == several
+    assert ("one seed has no intervals" in computed) != several
+
+
+@pytest.mark.parametrize("study", claims.studies())
 def test_published_results_are_small_and_their_figures_are_shown(study):
     folder = ROOT / "docs" / "results" / study
     assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 1e6
