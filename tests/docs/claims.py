@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 from bnmodes.analysis.publish import FIGURES, numbers_page, study_numbers
-from bnmodes.analysis.study_numbers import MEASURE_NAMES, StudyNumbers
+from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
 from bnmodes.analysis.wording import counted, written
 from bnmodes.studies.published import Published, read_published
 from bnmodes.studies.registry import find_study
@@ -61,10 +63,13 @@ def published(study: str) -> Published:
 
 @cache
 def numbers_of(study: str) -> StudyNumbers:
-    """Of the seeds that were published."""
+    """Of the arms and seeds that were published."""
     found = published(study)
+    declared = find_study(found.study)
+    there = {run.arm for run in found.runs}
+    arms = [arm.name for arm in declared.arms if arm.name in there]
     seeds = sorted({run.seed for run in found.runs})
-    return study_numbers(found.results(find_study(found.study).restricted(seeds=seeds)))
+    return study_numbers(found.results(declared.restricted(arms=arms, seeds=seeds)))
 
 
 def measured_text(study: str, arm: str, minus: str | None = None) -> str:
@@ -82,6 +87,12 @@ def measured_text(study: str, arm: str, minus: str | None = None) -> str:
         ]
         return f"{arm} − {minus}: {'; '.join(parts)}"
     found = next(each for each in numbers.arms if each.name == arm)
+    if numbers.human and len(numbers.raw(found).games) == 1:  # the paper, too, gives returns
+        parts = [
+            f"{MEASURE_NAMES[measure]} {np.nanmean(of(numbers.raw(found))):.1f}"
+            for measure, of in MEASURES.items()
+        ]
+        return f"{arm}, mean returns: {'; '.join(parts)}".replace("-", "−")
     verdicts = {
         one.measure: f" ({one.told})"
         for one in numbers.contrasts
