@@ -34,13 +34,14 @@ _RUNAWAY = 5
 def max_q_curves(numbers: StudyNumbers) -> Iterator[Drawing]:
     figure = draw_max_q(numbers)
     if figure is not None:
+        cut = ", and bands are cut where the curves end" if numbers.has_intervals else ""
         caption = (
             "Mean max-Q of every arm while it learns, with the statistics that each role really "
             "uses: of the next observations at the bootstrap, of the observations at prediction. "
             f"Mean over seeds (of more than {_MOST_GAMES} games, over these too); "
             f"{intervals_as(numbers, 'bands: {}')}. A higher max-Q without a higher return may be "
             "overestimation. Where one arm runs away the axis is linear up to the grey line and "
-            "logarithmic beyond, and bands are cut where the curves end."
+            f"logarithmic beyond{cut}."
         )
         yield Drawing("max-q", figure, caption)
 
