@@ -28,8 +28,9 @@ _INTRODUCTION = """\
 # Claims of the paper
 
 What the paper claims, with its numbers; what was measured here, at which size; and the verdict at
-that size: it **agrees** where a test shows the direction of the claim, **disagrees** where a test
-shows the opposite or the interval excludes what the paper reports, else we **cannot tell**. The
+that size: it **agrees** where a test shows the direction of the claim (or, as is then said, where
+one seed leaves no doubt), **disagrees** where a test shows the opposite or the interval excludes
+what the paper reports, else we **cannot tell**. The
 paper's numbers are of Atari; ours are mostly of MinAtar, so a verdict says where an effect begins,
 not whether the paper is right. Brackets are 95% intervals, p-values are those of permutation tests,
 corrected ([statistics](explanation/statistics.md)). Every number of ours is computed from the
