@@ -6,6 +6,7 @@ import numpy as np
 
 from bnmodes.analysis.contrasts import SIGNIFICANCE
 from bnmodes.analysis.significance import smallest_possible_p
+from bnmodes.analysis.wording import counted
 from bnmodes.studies.study import Study
 
 
@@ -17,8 +18,8 @@ def too_few_seeds(study: Study) -> str:
     if pairs < 1 or _can_show(pairs, games, seeds):
         return ""
     enough = next(n for n in itertools.count(seeds + 1) if _can_show(pairs, games, n))
-    numbers = [_number(games, "game"), _number(seeds, "seed")]
-    numbers += [_number(pairs, "comparison")] if pairs > 1 else []
+    numbers = [counted(games, "game"), counted(seeds, "seed")]
+    numbers += [counted(pairs, "comparison")] if pairs > 1 else []
     given = f"{', '.join(numbers[:-1])} and {numbers[-1]}"
     return f"With {given} no test can show a difference, however large: {enough} seeds could."
 
@@ -26,7 +27,3 @@ def too_few_seeds(study: Study) -> str:
 def _can_show(pairs: int, games: int, seeds: int) -> bool:
     """Whether the strictest of Holm's steps is passed where all runs of an arm are the better."""
     return smallest_possible_p(np.ones((games, seeds), dtype=bool)) * pairs <= SIGNIFICANCE
-
-
-def _number(of: int, what: str) -> str:
-    return f"{of} {what}" if of == 1 else f"{of} {what}s"
