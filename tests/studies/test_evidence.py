@@ -13,6 +13,7 @@ from bnmodes.studies.evidence import (
     PONG_SHORT,
     SCREEN_C51,
     SMALL_A,
+    SMALL_A_SHORT,
     WHY_C51,
     WHY_C51_PAPER,
     WHY_PQN,
@@ -130,6 +131,17 @@ def test_small_a_is_study_a_but_for_pixels_and_network():
     }
     assert env_spec(SMALL_A.games[0]).frame_shape == (1, 42, 42)
     assert [run.arm for run in in_order(SMALL_A)][:2] == ["BN running", "BN batch"]
+
+
+def test_the_short_small_a_is_its_first_fifth_evaluated_more_often():
+    whole, short = settings_of(SMALL_A), settings_of(SMALL_A_SHORT)
+    assert SMALL_A_SHORT.total_decisions * 5 == SMALL_A.total_decisions
+    for name, settings in short.items():
+        decay = 5 * whole[name].epsilon_decay_fraction
+        assert settings == replace(whole[name], epsilon_decay_fraction=decay)
+    assert len(SMALL_A_SHORT.grid) == 10
+    for field in ("games", "seeds", "reference", "contrasts"):
+        assert getattr(SMALL_A_SHORT, field) == getattr(SMALL_A, field)
 
 
 @pytest.mark.parametrize("agent", AGENTS)
