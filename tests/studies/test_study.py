@@ -178,6 +178,7 @@ def test_hashes_stay_what_they_were():
         "why-c51-paper": "892a1bd616e5",
         "pong-short": "66c92aedad7c",
         "small-a": "77fa84537059",
+        "small-a-short": "c4c6abba5e8e",
         "paper-a": "753f864ea6fc",
         "paper-b": "753f864ea6fc",
         "paper-c51-sensitivity": "753f864ea6fc",
