@@ -16,6 +16,7 @@ from bnmodes.studies.evidence import (
     SMALL_A_SHORT,
     WHY_C51,
     WHY_C51_PAPER,
+    WHY_C51_SMALL,
     WHY_PQN,
 )
 from bnmodes.studies.registry import STUDIES
@@ -60,7 +61,9 @@ def test_the_first_seed_of_every_arm_of_the_screen_comes_before_the_second():
     assert {run.arm for run in ordered[:half]} == {arm.name for arm in SCREEN_C51.arms}
 
 
-@pytest.mark.parametrize(("study", "minibatch"), [(WHY_C51, 8), (WHY_C51_PAPER, 32)])
+@pytest.mark.parametrize(
+    ("study", "minibatch"), [(WHY_C51, 8), (WHY_C51_PAPER, 32), (WHY_C51_SMALL, 32)]
+)
 def test_the_arms_that_explain_c51_differ_in_their_forwards_only(study, minibatch):
     found = settings_of(study)
     assert {s.batch_size for s in found.values()} == {minibatch}
@@ -82,10 +85,10 @@ def test_the_arms_that_explain_c51_differ_in_their_forwards_only(study, minibatc
     assert {s.norm.kind for s in found.values()} == {"bn", "ln", "none"}
 
 
-@pytest.mark.parametrize("study", [WHY_C51, WHY_C51_PAPER, WHY_PQN])
+@pytest.mark.parametrize("study", [WHY_C51, WHY_C51_PAPER, WHY_C51_SMALL, WHY_PQN])
 def test_what_a_screen_suggested_is_asked_with_new_seeds_and_more_of_them(study):
     assert len(study.seeds) >= 5
-    assert not {*study.seeds} & {*SCREEN_C51.seeds}
+    assert not {*study.seeds} & {*SCREEN_C51.seeds, *SMALL_A_SHORT.seeds}
     assert all(contrast.claim for contrast in study.contrasts)
 
 
@@ -142,6 +145,13 @@ def test_the_short_small_a_is_its_first_fifth_evaluated_more_often():
     assert len(SMALL_A_SHORT.grid) == 10
     for field in ("games", "seeds", "reference", "contrasts"):
         assert getattr(SMALL_A_SHORT, field) == getattr(SMALL_A, field)
+
+
+@pytest.mark.parametrize("arm", ["BN running", "BN batch", "C51", "LN"])
+def test_what_explains_small_a_is_its_first_tenth(arm):
+    whole, first = settings_of(SMALL_A)[arm], settings_of(WHY_C51_SMALL)[arm]
+    assert WHY_C51_SMALL.total_decisions * 10 == SMALL_A.total_decisions
+    assert first == replace(whole, epsilon_decay_fraction=10 * whole.epsilon_decay_fraction)
 
 
 @pytest.mark.parametrize("agent", AGENTS)

@@ -1,7 +1,7 @@
 """Where do batch statistics at the bootstrap beat running ones, and which property of them does it?
 
-`screen-c51` looks for the factor that opens the gap in C51, `why-c51`, `why-c51-paper` and
-`why-pqn` take batch statistics apart, and `pong-short` is the paper's PQN diagnostic at its true
+`screen-c51` looks for the factor that opens the gap in C51, `why-c51`, `why-c51-paper`,
+`why-c51-small` and `why-pqn` take batch statistics apart, and `pong-short` is the paper's PQN diagnostic at its true
 size, for the first fifth of its runs. `small-a` is study A at a quarter of the pixels, with all of
 its time constants, and `small-a-short` the first fifth of its runs.
 """
@@ -247,4 +247,33 @@ SMALL_A_SHORT = replace(
     evaluation=EvaluationSettings(every_decisions=25_000),
 )
 
-STUDIES = (WHY_PQN, SCREEN_C51, WHY_C51, WHY_C51_PAPER, PONG_SHORT, SMALL_A, SMALL_A_SHORT)
+WHY_C51_SMALL = replace(
+    SMALL_A_SHORT,
+    name="why-c51-small",
+    question="Which property of batch statistics at C51's bootstrap matters at the start of a run "
+    "on screens of 42 × 42 pixels, with the paper's time constants: that they are fresh, that they "
+    "are of the next observations, or that their noise is shared with the prediction? (The first "
+    "tenth of small-a's runs.)",
+    # ε falls over the same 125,000 decisions as in runs of 1.25 million.
+    arms=tuple(
+        Arm(label, base, changes=own | {"epsilon_decay_fraction": 1.0})
+        for label, base, own in WHY_C51_ARMS
+    ),
+    seeds=(10, 11, 12, 13, 14),
+    total_decisions=125_000,
+    record_every_decisions=2_500,
+    evaluation=EvaluationSettings(every_decisions=12_500),
+    reference="BN running",
+    contrasts=WHY_C51_CONTRASTS,
+)
+
+STUDIES = (
+    WHY_PQN,
+    SCREEN_C51,
+    WHY_C51,
+    WHY_C51_PAPER,
+    WHY_C51_SMALL,
+    PONG_SHORT,
+    SMALL_A,
+    SMALL_A_SHORT,
+)
