@@ -8,7 +8,7 @@ and the part of each docs/results/STUDY/README.md that has no figures.
 """
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -22,20 +22,27 @@ from bnmodes.studies.registry import find_study
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
-VERDICTS = ("agrees", "disagrees", "cannot tell")
+VERDICTS = ("agrees", "disagrees", "points that way", "cannot tell")
+_PARTS = ("arm", "game", "seed")
 BEGIN, END = "<!-- claims -->", "<!-- end of claims -->"
 _INTRODUCTION = """\
 # Claims of the paper
 
-What the paper claims, with its numbers; what was measured here, at which size; and the verdict at
-that size: it **agrees** where a test shows the direction of the claim (or, as is then said, where
-one seed leaves no doubt), **disagrees** where a test shows the opposite or the interval excludes
-what the paper reports, else we **cannot tell**. The
-paper's numbers are of Atari; ours are mostly of MinAtar, so a verdict says where an effect begins,
-not whether the paper is right. Brackets are 95% intervals, p-values are those of permutation tests,
-corrected ([statistics](explanation/statistics.md)). Every number of ours is computed from the
-[published results](#published-results), and a test compares this page with them. [The paper, line
-by line](paper.md) has the command for each figure.
+What the paper claims, with its numbers; what was measured here, at which size; and the verdict of
+each study: it **agrees** where a test shows the direction of the claim, **disagrees** where a test
+shows the opposite or the interval excludes an effect as large as the paper's, and **points that
+way** where there are too few seeds for a test but every run shows the direction; else we **cannot
+tell**. The paper's numbers are of Atari, most of ours of MinAtar: a verdict is about the games and
+lengths named, not about the paper.
+
+Brackets are 95% intervals; p-values are those of permutation tests, corrected
+([statistics](explanation/statistics.md)). A difference of arms is one of IQMs in units of the mean AUC
+of the study's reference arm: +0.78 is 78% of that AUC, and a final difference can exceed 1; on Atari it
+is in human-normalised scores. The contrasts of `demo`, `quick` and `quick-c51` were declared after their
+runs had been seen, and `demo` is the smallest study that was found to show the effect: read their
+p-values as descriptions. Those of the other studies were declared before the runs. Every number of
+ours is computed from the [published results](#published-results), and a test compares this page with
+them. [The paper, line by line](paper.md) has the command for each figure.
 """
 
 
@@ -47,8 +54,9 @@ def claims_file() -> dict:
 def claims() -> list[dict]:
     found = claims_file()["claim"]
     for claim in found:
-        assert claim["verdict"] in VERDICTS, f"{claim['title']}: {claim['verdict']}"
         find_study(claim["study"])
+        for tested in claim.get("tested", ()):
+            assert tested["verdict"] in VERDICTS, f"{claim['title']}: {tested['verdict']}"
     return found
 
 
@@ -64,13 +72,11 @@ def published(study: str) -> Published:
 
 @cache
 def numbers_of(study: str) -> StudyNumbers:
-    """Of the arms and seeds that were published."""
+    """Of the arms, games and seeds that were published."""
     found = published(study)
-    declared = find_study(found.study)
-    there = {run.arm for run in found.runs}
-    arms = [arm.name for arm in declared.arms if arm.name in there]
-    seeds = sorted({run.seed for run in found.runs})
-    return study_numbers(found.results(declared.restricted(arms=arms, seeds=seeds)))
+    there = {name: sorted({getattr(run, name) for run in found.runs}) for name in _PARTS}
+    declared = find_study(found.study).restricted(*there.values())
+    return study_numbers(found.results(declared))
 
 
 def measured_text(study: str, arm: str, minus: str | None = None) -> str:
@@ -137,31 +143,37 @@ def _claim_tables() -> Iterator[str]:
         yield "|---|---|---|---|"
         for claim in found:
             if claim["group"] == group:
-                cells = (claim["paper"], f"`{claim['study']}`", _ours(claim), _verdict(claim))
-                yield f"| {' | '.join(cells)} |"
+                yield from _claim_rows(claim)
         yield ""
+
+
+def _claim_rows(claim: dict) -> Iterator[str]:
+    """One row for each study that tested the claim; the first has its words."""
+    words = f"| {claim['paper']} | `{claim['study']}` |"
+    if "tested" not in claim:
+        note = f"; {claim['note']}" if "note" in claim else ""
+        yield f"{words} – | not run{note} |"
+    for tested in claim.get("tested", ()):
+        measured = [one | {"study": tested["study"]} for one in tested["measured"]]
+        yield f"{words} {_ours(measured)} | **{tested['verdict']}**: {tested['because']} |"
+        words = "| | |"
 
 
 def _question_table() -> Iterator[str]:
     yield "## Questions that the paper leaves open\n"
-    yield "Differences of IQMs are in units of the AUC of the study's reference arm.\n"
     yield "| question | study | measured here | answer |"
     yield "|---|---|---|---|"
     for one in claims_file()["question"]:
-        yield f"| {one['asked']} | `{one['study']}` | {_ours(one)} | {one['answer']} |"
+        yield f"| {one['asked']} | `{one['study']}` | {_ours(one.get('measured', ()))} | {one['answer']} |"
     yield ""
 
 
-def _ours(claim: dict) -> str:
+def _ours(measured: Sequence[dict]) -> str:
     lines = [
         f"[{one['study']}](results/{one['study']}/README.md), {measured_text(**one)}"
-        for one in claim.get("measured", ())
+        for one in measured
     ]
     return "<br>".join(lines) or "–"
-
-
-def _verdict(claim: dict) -> str:
-    return f"**{claim['verdict']}**: {claim['because']}"
 
 
 def _result_table() -> Iterator[str]:
@@ -179,14 +191,18 @@ def _result_table() -> Iterator[str]:
 
 
 def readme_table() -> str:
-    """A line for each claim that was tested: where, and the verdict; the others are counted."""
-    lines = ["| claim of the paper | tested here on | verdict at that size |", "|---|---|---|"]
-    tested = [claim for claim in claims() if "measured" in claim]
-    for claim in tested:
-        names = dict.fromkeys(one["study"] for one in claim["measured"])
-        where = "; ".join(f"[{s}](docs/results/{s}/README.md) ({short_scale(s)})" for s in names)
-        lines.append(f"| {claim['title']} | {where} | {claim['verdict']} |")
-    others = counted(len(claims()) - len(tested), "other claim")
+    """A line for each study that tested a claim, with its verdict; the other claims are counted."""
+    lines = ["| claim of the paper | tested here on | verdict there |", "|---|---|---|"]
+    claimed = [claim for claim in claims() if claim.get("claimed", True)]
+    for claim in claimed:
+        title = claim["title"]
+        for tested in claim.get("tested", ()):
+            study = tested["study"]
+            where = f"[{study}](docs/results/{study}/README.md) ({short_scale(study)})"
+            lines.append(f"| {title} | {where} | {tested['verdict']} |")
+            title = ""
+    untested = sum("tested" not in claim for claim in claimed)
+    others = counted(untested, "other claim")
     return "\n".join([BEGIN, *lines, f"\nFor {others} nothing was run here yet.", END])
 
 

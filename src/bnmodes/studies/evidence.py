@@ -1,9 +1,9 @@
 """Where do batch statistics at the bootstrap beat running ones, and which property of them does it?
 
-`screen-c51` looks for the factor that opens the gap in C51, `why-c51`, `why-c51-paper`,
-`why-c51-small` and `why-pqn` take batch statistics apart, and `pong-short` is the paper's PQN diagnostic at its true
-size, for the first fifth of its runs. `small-a` is study A at a quarter of the pixels, with all of
-its time constants, and `small-a-short` the first fifth of its runs.
+`screen-c51` looks for the factor that opens the gap in C51; `why-c51`, `why-c51-paper`,
+`why-c51-small` and `why-pqn` take batch statistics apart; `pong-short` is the paper's PQN
+diagnostic at its true size, for the first fifth of its runs. `small-a` is study A at a quarter of
+the pixels, with all of its time constants, and `small-a-short` the first fifth of its runs.
 """
 
 from collections.abc import Mapping
@@ -234,9 +234,9 @@ SMALL_A = replace(
 SMALL_A_SHORT = replace(
     SMALL_A,
     name="small-a-short",
-    question="Study A's question on screens of 42 × 42 pixels, early in a run, where the paper's "
-    "gap is largest (running statistics reach 48% of C51's mean score over a run and 72% of its "
-    "final one): the first fifth of small-a's runs, evaluated five times as often.",
+    question="Study A's question on screens of 42 × 42 pixels, early in a run, where the gap may "
+    "be largest (in the paper running statistics reach 48% of C51's mean score over a run, but 72% "
+    "of its final one): the first fifth of small-a's runs, evaluated four times as often.",
     # ε falls over the same 125,000 decisions as in runs of 1.25 million.
     arms=tuple(
         replace(arm, changes=dict(arm.changes) | {"epsilon_decay_fraction": 0.5})
