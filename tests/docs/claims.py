@@ -36,13 +36,14 @@ tell**. The paper's numbers are of Atari, most of ours of MinAtar: a verdict is 
 lengths named, not about the paper.
 
 Brackets are 95% intervals; p-values are those of permutation tests, corrected
-([statistics](explanation/statistics.md)). A difference of arms is one of IQMs in units of the mean AUC
-of the study's reference arm: +0.78 is 78% of that AUC, and a final difference can exceed 1; on Atari it
-is in human-normalised scores. The contrasts of `demo`, `quick` and `quick-c51` were declared after their
-runs had been seen, and `demo` is the smallest study that was found to show the effect: read their
-p-values as descriptions. Those of the other studies were declared before the runs. Every number of
-ours is computed from the [published results](#published-results), and a test compares this page with
-them. [The paper, line by line](paper.md) has the command for each figure.
+([statistics](explanation/statistics.md)). A difference of arms is one of IQMs in units of the mean
+AUC of the study's reference arm: +0.78 is 78% of that AUC, and a final difference can exceed 1; on
+Atari it is in human-normalised scores. The contrasts of `demo`, `quick` and `quick-c51` were
+declared after their runs had been seen, and `demo` is the smallest study that was found to show
+the effect: read their p-values as descriptions. Those of the other studies were declared before
+the runs. Every number of ours is computed from the [published results](#published-results), and a
+test compares this page with them. [The paper, line by line](paper.md) has the command for each
+figure.
 """
 
 
@@ -164,7 +165,8 @@ def _question_table() -> Iterator[str]:
     yield "| question | study | measured here | answer |"
     yield "|---|---|---|---|"
     for one in claims_file()["question"]:
-        yield f"| {one['asked']} | `{one['study']}` | {_ours(one.get('measured', ()))} | {one['answer']} |"
+        measured = _ours(one.get("measured", ()))
+        yield f"| {one['asked']} | `{one['study']}` | {measured} | {one['answer']} |"
     yield ""
 
 
