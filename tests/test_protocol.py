@@ -74,6 +74,25 @@ def with_role(role, protocol=BATCH_BOOTSTRAP, **changes):
     return replace(protocol, **{role: replace(getattr(protocol, role), **changes)})
 
 
+CALIBRATED_ONLY = replace(
+    settings_of("c51", "bn-anchored", calibrate_target=True).protocol,
+    bootstrap=q_learning_protocol(bootstrap=RUNNING).bootstrap,
+)
+CALIBRATED_OFFERED = settings_of("c51", "bn-anchored", calibrate_target=True).capabilities(10)
+"""The next copy would give the target the online running statistics, which nobody updates."""
+
+RUNNING_POLICY = settings_of(
+    "xqc",
+    **{
+        "protocol.act.statistics": "batch",
+        "protocol.evaluate.statistics": "batch",
+        "protocol.bootstrap_actor.statistics": "batch",
+        "protocol.improve": Forward.of(RUNNING, "online", "replay-obs"),
+    },
+).protocol
+POLICY_OFFERED = settings_of("xqc", num_envs=4).capabilities(10)
+
+
 @pytest.mark.parametrize(
     ("protocol", "offered", "words"),
     [
@@ -88,6 +107,8 @@ def with_role(role, protocol=BATCH_BOOTSTRAP, **changes):
         (BATCH_BOOTSTRAP, replace(OFFERED, has_target=False), "has none: use online"),
         (with_role("predict", update=None), OFFERED, "no forward ever updates"),
         (replace(BATCH_BOOTSTRAP, improve=BATCH_BOOTSTRAP.act), OFFERED, "no role"),
+        (CALIBRATED_ONLY, CALIBRATED_OFFERED, "bootstrap reads running statistics of the target"),
+        (RUNNING_POLICY, POLICY_OFFERED, "only improve can update them"),
         (
             BATCH_BOOTSTRAP,
             replace(OFFERED, rows={**OFFERED.rows, "improve": {"replay-obs": 32}}),

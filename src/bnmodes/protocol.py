@@ -120,6 +120,11 @@ class Forward(Mode):
                 f"moments '{self.moments}' are batch statistics of other rows, which are never "
                 "stored: use batch statistics without an update, or moments own."
             )
+        if self.moments != "own" and self.population in ("joined", "acting+replay"):
+            raise UsageError(
+                f"population '{self.population}' brings further rows for the statistics, and so do "
+                f"moments '{self.moments}': use moments own, or another population."
+            )
 
     @classmethod
     def of(
@@ -238,10 +243,11 @@ class Protocol:
     def _validate_running_statistics_are_updated(self) -> None:
         """A copy gives the online running statistics to the target: online updates serve both."""
         forwards = self.roles()
-        not_for_all = ("improve", "calibrate_evaluate")
+        # The policy's own, one evaluation's, and those of a target that the next copy replaces.
+        not_for_all = ("improve", "calibrate_evaluate", "calibrate")
         writers = [forward for role, forward in forwards.items() if role not in not_for_all]
         for role, reader in forwards.items():
-            if role == "evaluate" and self.calibrate_evaluate:
+            if role == "improve" or (role == "evaluate" and self.calibrate_evaluate):
                 continue
             if reader.statistics == "running" and not any(
                 writer.writes and writer.params in (reader.params, "online") for writer in writers
@@ -252,7 +258,7 @@ class Protocol:
                 )
         if self.improve is None or self.improve.writes:
             return
-        policy = (self.act, self.evaluate, self.bootstrap_actor)
+        policy = (self.improve, self.act, self.evaluate, self.bootstrap_actor)
         if any(reader and reader.statistics == "running" for reader in policy):
             raise UsageError(
                 "the policy's running statistics are read, but only improve can update them: give "

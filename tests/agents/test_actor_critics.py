@@ -68,6 +68,8 @@ def test_evaluation_takes_the_likeliest_action_or_a_sample_and_changes_nothing(n
     assert (first != second).any()
     sampled.load_state(sampled.state())
     np.testing.assert_array_equal(sampled.greedy(obs), first)
+    sampled.load_networks({name: net.state_dict() for name, net in sampled.networks.items()})
+    np.testing.assert_array_equal(sampled.greedy(obs), first)
     for each in (agent, sampled):
         assert torch.equal(each.policy_stream.get_state(), before)
 

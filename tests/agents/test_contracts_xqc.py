@@ -7,6 +7,7 @@ import torch
 from bnmodes.agents.shared import forward_as
 from bnmodes.agents.xqc import XQCAgent
 from bnmodes.envs.contract import EnvSpec
+from bnmodes.errors import UsageError
 from bnmodes.protocol import Protocol
 from helpers.settings import settings_of
 
@@ -210,3 +211,20 @@ def test_joined_rows_are_each_normalised_as_in_one_plain_batch():
         torch.testing.assert_close(agent._critic("bootstrap", now, following), whole[:, 6:])
         whole = agent.critics["online"](both, agent.settings.protocol.predict)
         torch.testing.assert_close(agent._critic("predict", now, following), whole[:, :6])
+
+
+def test_a_tracked_policy_is_two_passes_over_encoder_and_actor():
+    changes = {"protocol.bootstrap_actor.track": 0.5}
+    agent, twin = (make_agent("bn-joined", **changes) for _ in range(2))
+    obs, _ = state_actions(0)
+    with torch.no_grad():
+        found = agent._logits("bootstrap_actor", obs)
+        declared = twin.settings.protocol.bootstrap_actor
+        expected = twin.policies[declared.params](obs, declared)
+    assert torch.equal(found, expected)
+
+
+def test_a_critic_that_runs_in_two_parts_cannot_be_tracked():
+    settings = settings_of("xqc", **{"protocol.improve_critic.track": 0.5})
+    with pytest.raises(UsageError, match="drop its track"):
+        settings.validate(evaluation_rows=10)

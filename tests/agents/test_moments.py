@@ -232,11 +232,24 @@ def test_diagnostics_measure_every_role(arm):
     assert any(name.startswith("bootstrap/") for name in row)
 
 
+def test_anchored_acting_is_diagnosed_in_the_batch_that_it_acts_in(monkeypatch):
+    agent = c51("bn-anchored")
+    play(agent, games_of(agent), steps=40)
+    seen = []
+    monkeypatch.setattr(agent, "measured", lambda batches, *_: seen.append(batches["act"]) or {})
+    agent.diagnose(rows(1, 0).numpy(), np.random.default_rng(0))
+    forward = agent._role_forward("act", seen[0][0], agent.acting_companions())
+    assert len(forward.inputs) == agent.settings.batch_size, "one acting row beside the replayed"
+
+
 def test_what_cannot_be_declared_is_refused():
     with pytest.raises(UsageError, match="never stored"):
         Forward.of(RUNNING, "target", "replay-next-obs", "pool")
     with pytest.raises(UsageError, match="never stored"):
         Forward.of(replace(BATCH, update=0.1), "target", "replay-next-obs", "pool")
+    for population in ("joined", "acting+replay"):
+        with pytest.raises(UsageError, match="use moments own, or another population"):
+            Forward.of(BATCH, "target", population, "pool")
     protocol = settings_of("pqn", "bn-batch", "minatar").protocol
     for role, moments, words in (
         ("act", "pool", "act cannot take its statistics from 'pool'"),

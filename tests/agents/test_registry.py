@@ -24,6 +24,17 @@ def test_every_arm_of_every_agent_is_valid_on_every_suite(agent, arm, suite):
     assert arm_label(agent, arm, suite, settings) == arm
 
 
+@pytest.mark.parametrize("envs", [10, 12, 128])
+@pytest.mark.parametrize("minibatches", [1, 2, 10])
+def test_pqn_is_timed_with_settings_that_are_valid(envs, minibatches):
+    changes = {"num_envs": envs, "rollout_steps": 30, "minibatches": minibatches}
+    settings = arm_settings("pqn", "bn-batch", "minatar", changes)
+    settings.validate(evaluation_rows=10)
+    timed = settings.for_timing()
+    timed.validate(evaluation_rows=10)
+    assert timed.minibatch_size >= min(settings.minibatch_size, envs)
+
+
 @each_arm
 def test_a_runs_file_gives_every_arm_back(agent, arm):
     spec = make_spec(agent, "minatar/breakout", arm)
@@ -75,6 +86,7 @@ def test_an_arm_with_other_weights_or_hyperparameters_is_still_that_arm(agent, a
         ("c51", "bn-batch", {"protocol.bootstrap.statistics": "running"}),
         ("c51", "bn-running", {"protocol.bootstrap.track": 0.1}),
         ("c51", "bn-tracked", {"protocol.bootstrap.track": None}),
+        ("c51", "bn-batch", {"protocol.bootstrap.moments": "pool"}),
         ("c51", "bn-batch", {"norm.bn_epsilon": 1e-3}),
         ("c51", "bn-batch", {"projection.granularity": "neuron"}),
         ("c51", "bn-wn", {"learning_rate_schedule": "constant"}),

@@ -46,8 +46,8 @@ OUTLIER = [[1.0, 1.01, 1.02, 1.03, 3.0]]
     ids=["1x5", "2x3"],
 )
 def test_with_these_seeds_four_of_five_simulated_studies_show_the_difference(values, arms):
-    needed = seeds_needed(made_up(values, arms))
     spread = np.std(values, axis=1, ddof=1)
+    needed = seeds_needed(made_up(values, arms), effect=spread.mean() / 2 / np.mean(values))
     assert needed.difference == pytest.approx(spread.mean() / 2)
     assert 0.68 < simulated_power(spread, needed.difference, needed.seeds, arms) < 0.92
     assert simulated_power(spread, needed.difference, needed.seeds // 8, arms) < 0.3
@@ -55,9 +55,17 @@ def test_with_these_seeds_four_of_five_simulated_studies_show_the_difference(val
 
 def test_on_one_game_the_number_is_that_of_the_textbook_for_two_means_half_a_spread_apart():
     """2 (z(1 − α/2) + z(0.8))² / 0.5², with α = 0.05 over two measures: (2.2414 + 0.8416)² · 8."""
-    assert seeds_needed(made_up(OUTLIER, 1)).seeds == 77
+    half_a_spread = np.std(OUTLIER, ddof=1) / 2
+    assert seeds_needed(made_up(OUTLIER, 1), effect=half_a_spread / np.mean(OUTLIER)).seeds == 77
 
 
-def test_without_a_spread_between_seeds_nothing_is_said():
+def test_half_the_difference_takes_four_times_the_seeds():
+    numbers = made_up(OUTLIER, 1)
+    few, many = (seeds_needed(numbers, effect).seeds for effect in (0.2, 0.1))
+    assert many == pytest.approx(4 * few, abs=4)
+
+
+def test_without_a_spread_between_seeds_or_a_positive_auc_nothing_is_said():
+    assert seeds_needed(made_up([[-1.0, -2.0]], 1)) is None
     assert seeds_needed(made_up([[1.0]], 1)) is None
     assert seeds_needed(made_up([[1.0, 1.0]], 1)) is None

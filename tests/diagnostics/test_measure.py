@@ -46,7 +46,7 @@ def rng():
 
 def batches_of(agent) -> dict:
     """The rows that `agent.diagnose(obs, rng())` looks at."""
-    return replay_batches(agent.replay, agent.settings.batch_size, 256, rng())
+    return replay_batches(agent.replay, agent.settings.batch_size, 256, agent.acting_group, rng())
 
 
 @pytest.mark.parametrize("arm", ["none", "ln"])
@@ -266,7 +266,7 @@ def test_replay_rows_are_transitions_and_acting_rows_are_the_newest():
         (a.numpy().tobytes(), b.numpy().tobytes())
         for a, b in zip(everything.obs, everything.next_obs, strict=True)
     }
-    batches = replay_batches(replay, 20, 50, rng())
+    batches = replay_batches(replay, 20, 50, 20, rng())
     assert batches["predict"].shape[:2] == batches["bootstrap"].shape[:2] == (3, 20)
     for a, b in zip(batches["predict"].flatten(0, 1), batches["bootstrap"].flatten(0, 1)):  # noqa: B905
         assert (a.numpy().tobytes(), b.numpy().tobytes()) in pairs
@@ -278,7 +278,7 @@ def test_replay_rows_are_transitions_and_acting_rows_are_the_newest():
 
 def test_several_environments_act_in_the_batches_that_they_acted_in():
     agent, _ = c51(decisions=40, num_envs=4, learning_starts_decisions=20)
-    act = replay_batches(agent.replay, 32, 64, rng())["act"]
+    act = replay_batches(agent.replay, 32, 64, 32, rng())["act"]
     assert act.shape[:2] == (2, 4)
     for batch, decision in zip(act, (39, 38), strict=True):
         together = agent.replay.gather(np.arange(4), np.full(4, decision)).obs

@@ -66,7 +66,7 @@ OPTIONS = {
     ),
     "study publish quick": ("--out", "--to", "--commit", "--seeds"),
     "study import": ("", "--out", "--study"),
-    "study power quick": ("--out",),
+    "study power quick": ("--effect", "--out"),
     "study clean quick": ("--out", "--arms"),
     "figure": ("", "--to", "--out", "--arms"),
     "figure 1": ("--to", "--out", "--arms"),

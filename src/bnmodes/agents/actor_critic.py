@@ -144,8 +144,7 @@ class ActorCritic(ReplayAgent):
         raise NotImplementedError
 
     def _logits(self, role: Role, obs: Tensor) -> Float[Tensor, "B actions"]:
-        features = forward_as(role, self.settings.protocol, self.encoders, obs)
-        return forward_as(role, self.settings.protocol, self.actors, features)
+        return forward_as(role, self.settings.protocol, self.policies, obs)
 
     def _relaxed(self, logits: Tensor, gumbel: Tensor) -> Float[Tensor, "B actions"]:
         return gumbel_softmax(logits, self.settings.temperature, gumbel)
@@ -323,4 +322,7 @@ class ActorCritic(ReplayAgent):
     def load_state(self, state: dict[str, Any]) -> None:
         super().load_state(state)
         self.policy_stream.set_state(state["policy_stream"])
+
+    def load_networks(self, networks: dict[str, Any]) -> None:
+        super().load_networks(networks)
         self._evaluation_stream = None

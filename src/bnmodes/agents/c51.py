@@ -244,6 +244,10 @@ class C51Agent(QLearner):
         return super().act(obs)
 
     @property
+    def acting_group(self) -> int:
+        return 1 if self._is_anchored else super().acting_group
+
+    @property
     def _is_anchored(self) -> bool:
         return self.settings.protocol.act.population == "acting+replay"
 

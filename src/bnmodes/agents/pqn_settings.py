@@ -84,8 +84,9 @@ class PQNSettings(ValueRange, AgentSettings):
         return 2 * self.num_envs * self.rollout_steps * env.obs_bytes
 
     def for_timing(self) -> "PQNSettings":
-        """As many minibatches of the same size for each decision, in rollouts of one step."""
-        minibatches = max(1, self.num_envs // self.minibatch_size)
+        """In rollouts of one step, with minibatches of at least the same size."""
+        most = max(1, self.num_envs // self.minibatch_size)
+        minibatches = next(n for n in range(most, 0, -1) if self.num_envs % n == 0)
         return replace(self, rollout_steps=1, minibatches=minibatches)
 
     def capabilities(self, evaluation_rows: int) -> AgentCapabilities:

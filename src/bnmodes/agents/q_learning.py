@@ -66,9 +66,10 @@ class QLearningSettings(ReplaySettings):
         period = f"every {self.target_period_decisions:,} decisions"
         if self.norm.kind != "bn":
             return [f"The target network gets the parameters of the online one {period}."]
+        first = "" if self.protocol.calibrate else ", mean 0 and variance 1"
         return [
             f"The target network gets parameters and running statistics of the online one {period};"
-            " before the first copy it has the initial weights, mean 0 and variance 1."
+            f" before the first copy it has the initial weights{first}."
         ]
 
 
@@ -179,6 +180,11 @@ class QLearner(ValueAgent, ReplayAgent):
     def learning_rate(self) -> float:
         return self.settings.learning_rate
 
+    @property
+    def acting_group(self) -> int:
+        """Rows that acting is diagnosed on where one environment acts: one row has no variance."""
+        return self.settings.batch_size
+
     def take_metrics(self) -> dict[str, float]:
         now = {"epsilon": self.epsilon, "learning_rate": self.learning_rate}
         return self.means.take() | now | {"updates": float(self.updates)}
@@ -188,5 +194,7 @@ class QLearner(ValueAgent, ReplayAgent):
         if not optimizer.has_stepped:
             return {}
         samples = samples_needed(head)
-        batches = replay_batches(self.replay, self.settings.batch_size, samples, rng)
+        batches = replay_batches(
+            self.replay, self.settings.batch_size, samples, self.acting_group, rng
+        )
         return self.measured(batches, optimizer, rng)

@@ -3,7 +3,7 @@
 import importlib
 from collections import UserDict
 from collections.abc import Mapping
-from dataclasses import is_dataclass
+from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from bnmodes import plugins
@@ -109,7 +109,7 @@ def _without_weights(value: Any) -> Any:
     if not isinstance(value, Protocol):
         return value
     return [
-        (role, f.params, f.population, f.statistics, f.track is None, f.update is None)
+        (role, asdict(f) | {"track": f.track is None, "update": f.update is None})
         for role, f in value.roles().items()
         if role != "calibrate"  # a switch of its own, which is not part of what defines an arm
     ]

@@ -167,6 +167,15 @@ class ActorCriticSettings(ReplaySettings):
             has_batchnorm=self.has_batchnorm,
         )
 
+    def validate(self, evaluation_rows: int) -> None:
+        super().validate(evaluation_rows)
+        judge = self.protocol.improve_critic
+        if judge and judge.track is not None:
+            raise UsageError(
+                "improve_critic runs the critic in two parts, so no discarded pass goes through "
+                "all of it: drop its track."
+            )
+
     @property
     def has_batchnorm(self) -> bool:
         return False

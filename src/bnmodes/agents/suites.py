@@ -123,7 +123,7 @@ CROSSQ_SUITES = _actor_critic(
 )
 # Ten pixels leave none to shift, and MinAtar's planes are binary.
 MRQ_SUITES = _actor_critic(
-    _SMALL | {"hidden_units": 128, "action_units": 32, "shift_pixels": 0},
-    {"torso": "minatar"},
+    _SMALL | {"hidden_units": 128, "action_units": 32},
+    {"torso": "minatar", "shift_pixels": 0},
     evaluation_epsilon=0.001,
 )

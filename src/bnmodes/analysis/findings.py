@@ -61,7 +61,14 @@ def summary(numbers: StudyNumbers) -> list[str]:
         sentences.append(
             f"The reference arm {name} has no run here, so no arm is compared with it."
         )
-    for measure in MEASURES:
+    judged = [one for one in found if one.verdict != UNJUDGED]
+    if found and not judged:
+        size = _size(numbers, _pairs(found))
+        sentences.append(
+            f"No test is possible with {size}: so few runs could never show a difference. The "
+            "numbers are directions."
+        )
+    for measure in MEASURES if judged else ():
         utds_of: dict[str, list[str]] = {}  # the same is said once, of all the UTDs it holds at
         for utd in numbers.utds:
             here = [one for one in found if one.measure == measure and utd_of(one.arm) == utd]
@@ -169,9 +176,9 @@ def _warnings(numbers: StudyNumbers) -> list[str]:
 def _limits(numbers: StudyNumbers) -> list[str]:
     """What the reader should hold against the sentences above."""
     found = numbers.contrasts
-    if not found:
+    if all(one.verdict == UNJUDGED for one in found):
         return []
-    pairs = list({(one.arm.name, one.other.name): (one.arm, one.other) for one in found}.values())
+    pairs = _pairs(found)
     count = counted(len(pairs), "contrast")
     return [
         f"This rests on {_size(numbers, pairs)}. Verdicts are of permutation tests within games "
@@ -180,6 +187,11 @@ def _limits(numbers: StudyNumbers) -> list[str]:
         "No difference shown does not mean that there is none.",
         *filter(None, [power_sentence(numbers)]),
     ]
+
+
+def _pairs(found: Sequence[Contrast]) -> list[tuple[Arm, Arm]]:
+    """The arms that are compared, each pair once for both measures."""
+    return list({(one.arm.name, one.other.name): (one.arm, one.other) for one in found}.values())
 
 
 def _size(numbers: StudyNumbers, pairs: Sequence[tuple[Arm, Arm]]) -> str:

@@ -7,35 +7,38 @@ from statistics import NormalDist
 import numpy as np
 
 from bnmodes.analysis.contrasts import SIGNIFICANCE
-from bnmodes.analysis.study_numbers import MEASURES, StudyNumbers
+from bnmodes.analysis.study_numbers import StudyNumbers
 
 _POWER = 0.8
+EFFECT = 0.2
+"""Of the reference's AUC: a difference that a reader would care about."""
 
 
 @dataclass(frozen=True)
 class SeedsNeeded:
     difference: float
-    """Half of the reference's spread between seeds, mean over games."""
+    """In AUC, mean over games."""
     seeds: int
     """With which 80 of 100 studies would show that difference on the same games."""
 
 
-def seeds_needed(numbers: StudyNumbers, measure: str = "auc") -> SeedsNeeded | None:
-    """None where the reference has no spread to see: no run, or one seed.
+def seeds_needed(numbers: StudyNumbers, effect: float = EFFECT) -> SeedsNeeded | None:
+    """For a difference of `effect` times the reference's AUC. None where that AUC is not above 0,
+    or has no spread to see: no run, or one seed.
 
     The test judges the difference of two means over games and seeds. Its variance falls with the
     number of seeds; it is taken to be twice that of the reference's mean, and the level 5% over the
     number of contrasts (Holm's first step) and of measures, which is a little too strict where they
     go together.
     """
-    if numbers.reference is None or measure not in MEASURES:
+    if numbers.reference is None:
         return None
-    values = numbers.values(numbers.reference, measure)
+    values = numbers.values(numbers.reference, "auc")
     if (~np.isnan(values)).sum(-1).min() < 2:
         return None
     spread = np.nanstd(values, axis=-1, ddof=1)  # of each game
-    difference = float(spread.mean()) / 2
-    if not difference > 0:
+    difference = effect * float(np.nanmean(values, axis=-1).mean())
+    if not (difference > 0 and spread.any()):
         return None
     tests = max(1, len(numbers.contrasts))
     normal = NormalDist()
@@ -44,13 +47,12 @@ def seeds_needed(numbers: StudyNumbers, measure: str = "auc") -> SeedsNeeded | N
     return SeedsNeeded(difference, max(2, math.ceil(variance * (distance / difference) ** 2)))
 
 
-def power_sentence(numbers: StudyNumbers) -> str:
+def power_sentence(numbers: StudyNumbers, effect: float = EFFECT) -> str:
     """One line for planning; empty where nothing can be said."""
-    found = seeds_needed(numbers)
+    found = seeds_needed(numbers, effect)
     if found is None:
         return ""
     return (
         f"For planning: on these games about {found.seeds:,} seeds an arm would show an AUC that "
-        f"differs from that of {numbers.reference_name} by half of its spread between seeds "
-        f"({found.difference:.2g}) in 80 of 100 studies."
+        f"differs by {effect:.0%} of that of {numbers.reference_name} in 80 of 100 studies."
     )

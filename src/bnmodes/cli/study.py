@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 from rich.console import Console
 
+from bnmodes.bounds import Positive, check_bounds
 from bnmodes.cli.launching import LaunchOptions
 from bnmodes.cli.options import NONE_BY_DEFAULT, WITHOUT_DEFAULT, parse
 from bnmodes.cli.prose import wrapped
@@ -180,19 +181,25 @@ def study_export(args: list[str]) -> None:
 class Power(Choice):
     """Say how many seeds the next study would need, by the spread of this one's."""
 
+    effect: Positive = 0.2
+    """Difference in AUC that it is to show (fraction of the reference's AUC)."""
     out: Path = Path("results")
     """Folder of results."""
 
 
 def study_power(args: list[str]) -> None:
     options = parse(Power, args, "bnmodes study power")
+    check_bounds(options)
     from bnmodes.analysis.power import power_sentence
     from bnmodes.analysis.study_numbers import StudyNumbers
     from bnmodes.studies.results import gather
 
     numbers = StudyNumbers(gather(options.study(), options.out), allow_missing=True)
-    unknown = f"cannot tell: {options.name} has no reference arm with a spread between two seeds."
-    console.print(wrapped(power_sentence(numbers) or unknown))
+    unknown = (
+        f"cannot tell: {options.name} has no reference arm whose AUC is above 0 and differs "
+        "between seeds."
+    )
+    console.print(wrapped(power_sentence(numbers, options.effect) or unknown))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from bnmodes.learning.optimizer import Optimizer
+from bnmodes.learning.optimizer import Optimizer, rectification
 
 DORMANT_THRESHOLDS = (0.0, 0.025, 0.1)
 SRANK_DELTA = 0.01
@@ -79,15 +79,11 @@ def last_update(optimizer: Optimizer, parameter: Tensor) -> Tensor:
             return added
         decay = rate * optimizer.weight_decay  # share of the weight that went before the step
         return (added - decay * parameter.detach()) / (1 - decay)
-    longest = 2 / (1 - beta2) - 1
-    length = longest - 2 * steps * beta2**steps / (1 - beta2**steps)
-    if length <= 5:  # the variance is not tractable yet: RAdam steps along the mean itself
+    rectified = rectification(int(steps), beta2)
+    if rectified is None:
         return -rate * mean
-    rectification = math.sqrt(
-        (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
-    )
-    adapted = math.sqrt(1 - beta2**steps) / (gradient_square.sqrt() + optimizer.epsilon)
-    return -rate * mean * rectification * adapted
+    factor, bias = rectified
+    return -rate * mean * factor * bias / (gradient_square.sqrt() + optimizer.epsilon)
 
 
 def recent_gradient_norm(optimizer: Optimizer, parameter: Tensor) -> float:

@@ -21,16 +21,17 @@ Batches = Shaped[Tensor, "batches samples ..."]
 
 
 def replay_batches(
-    replay: Replay, batch_size: int, samples: int, rng: np.random.Generator
+    replay: Replay, batch_size: int, samples: int, acting_group: int, rng: np.random.Generator
 ) -> dict[Role, Batches]:
     """For a value learner with a replay, by role: minibatches of at least `samples` transitions
-    (predict gets their observations, bootstrap their next observations) and acting batches."""
+    (predict gets their observations, bootstrap their next observations) and acting batches, of
+    `acting_group` observations where one environment acts."""
     minibatches = math.ceil(samples / batch_size)
     drawn = replay.sample(minibatches * batch_size, rng)
     return {
         "predict": drawn.obs.unflatten(0, (minibatches, batch_size)),
         "bootstrap": drawn.next_obs.unflatten(0, (minibatches, batch_size)),
-        "act": newest_acting_batches(replay, minibatches, batch_size, rng),
+        "act": newest_acting_batches(replay, minibatches, acting_group, rng),
     }
 
 

@@ -12,7 +12,6 @@ torch.compile looks at the class of a layer before it uses a graph, while it doe
 
 import threading
 from functools import cache
-from inspect import signature
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -130,8 +129,6 @@ class Block:
 
 def _uncompiled(method):
     """torch.compile breaks its graph here, or, where it may not (`fullgraph`), gives the reason."""
-    if "reason" not in signature(torch.compiler.disable).parameters:  # before PyTorch 2.7
-        return torch.compiler.disable(method)
     reason = "a tracked call is two passes: set forward_mode on the compiled module, not inside it"
     return torch.compiler.disable(method, reason=reason)
 

@@ -84,6 +84,7 @@ def calibrate(
     refuse_link(folder.path / "calibrated")
     (folder.path / "calibrated").mkdir(exist_ok=True)
     checkpoint.save(folder.path / "calibrated", {"networks": calibrated})
+    agent.load_networks(calibrated)
     said = _said_of(say, "calibrated")
     returns["calibrated"] = _play(agent, spec, RUNNING, games, seed, said)
     protocol = calibrated_protocol(declared)

@@ -394,6 +394,12 @@ def test_aggregates_are_the_tables_numbers_for_each_arm():
             assert point.get_segments()[0][0, 0] == pytest.approx(expected.point)
 
 
+def test_scores_in_units_of_an_arm_have_no_optimality_gap():
+    study = STUDIES["quick"].restricted(games=["minatar/breakout"])
+    figure = draw_aggregates(numbers_of(synthetic_results(study, level=lambda arm: 0.5)))
+    assert [axes.get_title("left") for axes in figure.axes] == ["Median", "IQM", "Mean"]
+
+
 def test_study_f_is_one_panel_with_a_line_at_human_level():
     numbers = numbers_of(synthetic_results(STUDY_F, level=lambda arm: 1.2))
     drawn = draw_all(numbers)

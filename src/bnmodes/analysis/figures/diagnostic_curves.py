@@ -33,7 +33,8 @@ def draw_floor(axes: Axes, numbers: StudyNumbers, found: Measured | None) -> Non
 def finish(axes: Axes, numbers: StudyNumbers) -> None:
     axes.set_xlabel(time_unit(numbers))
     if axes.get_yscale() == "linear":
-        axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+        lowest = axes.dataLim.ymin
+        axes.set_ylim(bottom=0 if lowest >= 0 else axes.get_ylim()[0])
     finish_horizontal(axes, numbers)
 
 

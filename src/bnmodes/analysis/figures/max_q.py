@@ -27,7 +27,7 @@ ROLES = ("bootstrap", "predict")
 _MOST_GAMES = 4
 """That have a column of their own; the values of more are averaged."""
 _RUNAWAY = 5
-"""So many times the largest value of the median arm is too much for a linear axis."""
+"""So many times the largest value of the other arms' median is too much for a linear axis."""
 
 
 @study_figure(place=7.5)
@@ -87,14 +87,17 @@ def draw_max_q(numbers: StudyNumbers) -> Figure | None:
 
 
 def _compress_runaways(axes: Axes, bands: Sequence[Band]) -> None:
-    """Where a line or its band is far above most lines, an axis that is linear as far as most
-    reach."""
-    lines = [band.point for band in bands]
-    peaks = [float(np.nanmax(np.abs(line))) for line in lines]
-    reaches = [float(np.nanmax(np.abs([band.low, band.high]))) for band in bands]
-    if not bands or not max(reaches) > _RUNAWAY * float(np.median(peaks)) > 0:
+    """Where a line or its band is far above most others, an axis that is linear as far as most
+    of these reach."""
+    if len(bands) < 2:
         return
-    linear_until = _round_up(float(np.median(peaks)))
+    lines = [band.point for band in bands]
+    peaks = sorted(float(np.nanmax(np.abs(line))) for line in lines)
+    usual = float(np.median(peaks[:-1]))
+    reaches = [float(np.nanmax(np.abs([band.low, band.high]))) for band in bands]
+    if not max(reaches) > _RUNAWAY * usual > 0:
+        return
+    linear_until = _round_up(usual)
     axes.set_yscale("symlog", linthresh=linear_until, linscale=1.5)
     lowest = min(0.0, *(float(np.nanmin(line)) for line in lines))
     top = 1.5 * max(*peaks, linear_until)
