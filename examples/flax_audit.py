@@ -3,7 +3,7 @@
 purejaxql's PQN has `BatchNorm(use_running_average=not train)`. It acts and bootstraps with
 train=False and computes its loss with train=True and mutable batch_stats.
 
-pip install 'bnmodes[flax]' && python examples/flax_audit.py
+pip install '.[flax]' && python examples/flax_audit.py
 """
 
 import flax.linen as nn

@@ -1,6 +1,6 @@
 """Which statistics does Stable-Baselines3's DQN bootstrap with, when its network has BatchNorm?
 
-pip install 'bnmodes[examples]' && python examples/sb3_audit.py
+pip install '.[examples]' && python examples/sb3_audit.py
 """
 
 import torch

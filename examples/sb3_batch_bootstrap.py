@@ -1,6 +1,6 @@
 """Batch-statistic bootstrapping for Stable-Baselines3's DQN, in four lines.
 
-pip install 'bnmodes[examples]' && python examples/sb3_batch_bootstrap.py
+pip install '.[examples]' && python examples/sb3_batch_bootstrap.py
 """
 
 from sb3_audit import batchnorm_dqn

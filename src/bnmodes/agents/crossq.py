@@ -147,7 +147,7 @@ class CrossQAgent(ActorCritic):
 
 CROSSQ = AgentKind(
     name="crossq",
-    summary="CrossQ as published, with a Gumbel-Softmax policy",
+    summary="CrossQ's critics with a Gumbel-Softmax policy, without an entropy bonus",
     settings=CrossQSettings,
     arms={
         norm: {"norm": norm, "protocol": batchnorm_protocol(params="online")}

@@ -33,7 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "study run": ("study:study_run", "run a study, here or on a cluster; again: go on with it"),
     "study status": ("study:study_status", "how far a study is"),
-    "study export": ("study:study_export", "write a study's results as one table"),
+    "study export": ("study:study_export", "write a study's results as tables"),
     "study report": ("study:study_report", "write a study's report with its figures"),
     "study publish": (
         "study_publish:study_publish",

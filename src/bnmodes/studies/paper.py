@@ -98,7 +98,7 @@ _LAYER_NORMS = {
 
 C51_SENSITIVITY = _on_atari(
     "paper-c51-sensitivity",
-    "Does the result of study A depend on what the paper leaves open for C51: the weight of the "
+    "Does the result of paper-a depend on what the paper leaves open for C51: the weight of the "
     "online network's running statistics, LayerNorm's ε (Flax's 1e-6, PyTorch's 1e-5), its axes?",
     (
         Arm("C51", "none"),

@@ -65,7 +65,7 @@ DEMO = Study(
 
 QUICK = Study(
     name="quick",
-    question="Study C's question at MinAtar size: does BatchNorm in PQN fail with running "
+    question="paper-c's question at MinAtar size: does BatchNorm in PQN fail with running "
     "statistics that follow slowly, and do batch statistics for acting and bootstrapping "
     "recover it?",
     arms=_pqn_arms(
@@ -88,7 +88,7 @@ QUICK = Study(
 
 QUICK_C51 = Study(
     name="quick-c51",
-    question="Study A's question at MinAtar size: do the bootstrap statistics of a BatchNorm C51 "
+    question="paper-a's question at MinAtar size: do the bootstrap statistics of a BatchNorm C51 "
     "change its return within 40,000 decisions? (The paper's claim is about Atari.)",
     arms=(
         Arm("C51", "none"),
@@ -115,7 +115,7 @@ QUICK_C51 = Study(
 
 QUICK_ACTOR_CRITICS = Study(
     name="quick-actor-critics",
-    question="Study F's agents at MinAtar size, and CrossQ's argument: does a BatchNorm critic "
+    question="paper-f's agents at MinAtar size, and CrossQ's argument: does a BatchNorm critic "
     "need (s, a) and (s', a') in one batch, or will two batches, or running statistics, do?",
     arms=(
         Arm("XQC", "bn-joined", "xqc"),
