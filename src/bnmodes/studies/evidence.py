@@ -2,7 +2,7 @@
 
 `screen-c51` looks for the factor that opens the gap in C51; `why-c51`, `why-c51-paper`,
 `why-c51-small` and `why-pqn` take batch statistics apart; `pong-short` is the paper's PQN
-diagnostic at its true size, for the first fifth of its runs. `small-a` is study A at a quarter of
+diagnostic at its true size, for the first fifth of its runs. `small-a` is paper-a at a quarter of
 the pixels, with all of its time constants, and `small-a-short` the first fifth of its runs.
 """
 
@@ -150,7 +150,7 @@ WHY_PQN = Study(
     name="why-pqn",
     question="Which property of batch statistics at PQN's bootstrap matters on MinAtar, where "
     "running statistics follow slowly: that they are fresh, or that their noise is shared? All "
-    "arms but BN running act with batch statistics.",
+    "BatchNorm arms but BN running act with batch statistics.",
     arms=(
         Arm("BN running", "bn-running", "pqn", _SLOW),
         Arm("BN batch", "bn-batch", "pqn", _SLOW),
@@ -206,7 +206,7 @@ PONG_SHORT = replace(
         for arm in map(C.arm, PONG_ARMS)
     ),
     seeds=(0, 1),
-    note="Two seeds of one game show directions; no test can judge them.",
+    note="One or two seeds of one game show directions; no test can judge them.",
     total_decisions=2_000_000,
     evaluation=EvaluationSettings(every_decisions=2_000_000, test_bins=30),
     contrasts=tuple(
@@ -221,7 +221,7 @@ SMALL_A_ARMS = ("BN running", "BN batch", "C51", "LN", "BN tracked 0.1")
 SMALL_A = replace(
     A.restricted(arms=SMALL_A_ARMS),
     name="small-a",
-    question="Study A's question on screens of 42 × 42 pixels, with its time constants: does the "
+    question="paper-a's question on screens of 42 × 42 pixels, with its time constants: does the "
     "statistics source of the bootstrap forward decide whether BatchNorm helps or harms C51? "
     "(Lengths, target period, update weights and updates per decision are the paper's; pixels and "
     "network are smaller.)",
@@ -234,7 +234,7 @@ SMALL_A = replace(
 SMALL_A_SHORT = replace(
     SMALL_A,
     name="small-a-short",
-    question="Study A's question on screens of 42 × 42 pixels, early in a run, where the gap may "
+    question="paper-a's question on screens of 42 × 42 pixels, early in a run, where the gap may "
     "be largest (in the paper running statistics reach 48% of C51's mean score over a run, but 72% "
     "of its final one): the first fifth of small-a's runs, evaluated four times as often.",
     # ε falls over the same 125,000 decisions as in runs of 1.25 million.
