@@ -65,6 +65,12 @@ def test_half_the_difference_takes_four_times_the_seeds():
     assert many == pytest.approx(4 * few, abs=4)
 
 
+def test_a_large_difference_takes_as_many_seeds_as_the_test_needs_to_show_anything():
+    """One game, one comparison: of n against n runs at best 2 of C(2n, n) deals are as extreme, and
+    only from n = 4 on is that at most 5%."""
+    assert seeds_needed(made_up([[1.0, 1.01, 1.02]], 1), effect=5.0).seeds == 4
+
+
 def test_without_a_spread_between_seeds_or_a_positive_auc_nothing_is_said():
     assert seeds_needed(made_up([[-1.0, -2.0]], 1)) is None
     assert seeds_needed(made_up([[1.0]], 1)) is None

@@ -1,12 +1,15 @@
 """Write every page that shows published results, from the results themselves:
 
-    python tests/docs/claims.py
+    python tests/docs/claims.py              # after a change of results, verdicts or sentences
+    python tests/docs/claims.py --figures    # after a change of figures: draw them again too
 
 docs/results/claims.toml has the paper's claims, our own questions and which of our numbers speak of
 them, and docs/results/STUDY the numbers. Written are docs/claims.md, the table of claims in README,
 and the part of each docs/results/STUDY/README.md that has no figures.
 """
 
+import shutil
+import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -14,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bnmodes.analysis.publish import FIGURES, numbers_page, study_numbers
+from bnmodes.analysis.publish import FIGURES, numbers_page, study_numbers, write_figures
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
 from bnmodes.analysis.wording import counted, written
 from bnmodes.studies.published import Published, read_published
@@ -222,9 +225,18 @@ def result_page(study: str) -> str:
     )
 
 
+def with_new_figures(study: str) -> str:
+    """The same, with all figures drawn again."""
+    folder = RESULTS / study
+    shutil.rmtree(folder / "figures")
+    pictures = write_figures(numbers_of(study), folder)
+    return f"{numbers_page(numbers_of(study), published(study).about)}\n{pictures}"
+
+
 def main() -> None:
+    page_of = with_new_figures if "--figures" in sys.argv[1:] else result_page
     pages = {ROOT / "docs" / "claims.md": claims_page()}
-    pages |= {RESULTS / study / "README.md": result_page(study) for study in studies()}
+    pages |= {RESULTS / study / "README.md": page_of(study) for study in studies()}
     pages |= {ROOT / "README.md": with_table((ROOT / "README.md").read_text())}
     for path, text in pages.items():
         path.write_text(text)

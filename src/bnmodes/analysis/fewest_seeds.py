@@ -17,11 +17,16 @@ def too_few_seeds(study: Study) -> str:
     games, seeds = len(study.games), len(study.seeds)
     if pairs < 1 or _can_show(pairs, games, seeds):
         return ""
-    enough = next(n for n in itertools.count(seeds + 1) if _can_show(pairs, games, n))
+    enough = fewest_seeds(pairs, games)
     numbers = [counted(games, "game"), counted(seeds, "seed")]
     numbers += [counted(pairs, "comparison")] if pairs > 1 else []
     given = f"{', '.join(numbers[:-1])} and {numbers[-1]}"
     return f"With {given} no test can show a difference, however large: {enough} seeds could."
+
+
+def fewest_seeds(pairs: int, games: int) -> int:
+    """With which a test of so many comparisons could show a difference at all."""
+    return next(n for n in itertools.count(1) if _can_show(pairs, games, n))
 
 
 def _can_show(pairs: int, games: int, seeds: int) -> bool:

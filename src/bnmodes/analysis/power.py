@@ -7,7 +7,8 @@ from statistics import NormalDist
 import numpy as np
 
 from bnmodes.analysis.contrasts import SIGNIFICANCE
-from bnmodes.analysis.study_numbers import StudyNumbers
+from bnmodes.analysis.fewest_seeds import fewest_seeds
+from bnmodes.analysis.study_numbers import MEASURES, StudyNumbers
 
 _POWER = 0.8
 EFFECT = 0.2
@@ -40,11 +41,13 @@ def seeds_needed(numbers: StudyNumbers, effect: float = EFFECT) -> SeedsNeeded |
     difference = effect * float(np.nanmean(values, axis=-1).mean())
     if not (difference > 0 and spread.any()):
         return None
-    tests = max(1, len(numbers.contrasts))
+    tests = max(1, len(numbers.contrasts))  # of both measures
     normal = NormalDist()
     distance = normal.inv_cdf(1 - SIGNIFICANCE / tests / 2) + normal.inv_cdf(_POWER)
     variance = 2 * float((spread**2).mean()) / len(spread)  # with one seed a game
-    return SeedsNeeded(difference, max(2, math.ceil(variance * (distance / difference) ** 2)))
+    seeds = math.ceil(variance * (distance / difference) ** 2)
+    pairs = max(1, tests // len(MEASURES))
+    return SeedsNeeded(difference, max(seeds, fewest_seeds(pairs, len(spread))))
 
 
 def power_sentence(numbers: StudyNumbers, effect: float = EFFECT) -> str:

@@ -43,21 +43,23 @@ def publish(results: StudyResults, about: Mapping[str, Any], folder: Path) -> No
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as place:
         staged = Path(place) / folder.name
-        (staged / "figures").mkdir(parents=True)
-        captions = {}
-        for drawing in draw_all(numbers):
-            picture = render(drawing.figure, ["png"])["png"]
-            (staged / "figures" / f"{drawing.name}.png").write_bytes(picture)
-            captions[drawing.name] = drawing.caption
-        page = numbers_page(numbers, about)
-        pictures = "\n\n".join(
-            f"![{name}](figures/{name}.png)\n\n*{caption}*" for name, caption in captions.items()
-        )
-        text = f"{page}\n{FIGURES}\n\n{pictures}\n"
+        staged.mkdir()
+        text = f"{numbers_page(numbers, about)}\n{write_figures(numbers, staged)}"
         (staged / "README.md").write_text(text, encoding="utf-8")
         # By now everything that a report reads was asked for.
         write_published(results, results.asked | set(RETURNS.values()), about, staged)
         _put_in_place(staged, folder, Path(place) / "before")
+
+
+def write_figures(numbers: StudyNumbers, folder: Path) -> str:
+    """Draw all figures into the folder; returns the part of its page that shows them."""
+    (folder / "figures").mkdir(exist_ok=True)
+    shown = []
+    for drawing in draw_all(numbers):
+        picture = Path("figures") / f"{drawing.name}.png"
+        (folder / picture).write_bytes(render(drawing.figure, ["png"])["png"])
+        shown.append(f"![{drawing.name}]({picture.as_posix()})\n\n*{drawing.caption}*")
+    return "\n\n".join([FIGURES, *shown]) + "\n"
 
 
 def _refuse_other_content(folder: Path, study: Study) -> None:
