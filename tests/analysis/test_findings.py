@@ -11,6 +11,7 @@ from bnmodes.analysis.contrasts import ABOVE, BELOW, UNDECIDED, UNJUDGED
 from bnmodes.analysis.findings import headline, summary
 from bnmodes.analysis.study_numbers import StudyNumbers
 from bnmodes.errors import UsageError
+from bnmodes.studies.registry import STUDIES
 from bnmodes.studies.study import Contrast
 from helpers.synthetic import STUDY_B, _rows, minatar_study, synthetic_results
 
@@ -239,6 +240,29 @@ def test_declared_contrasts_replace_those_with_the_reference():
     assert pairs == [("BN batch", "LN", ABOVE)] * 2
     assert "is above LN." in summary(numbers)[0]
     assert "Holm's correction for 1 contrast)" in said(numbers)
+
+
+def test_a_part_of_a_study_is_corrected_for_all_that_the_whole_compares():
+    whole = STUDIES["quick"]
+    part = whole.restricted(arms=["BN batch", "LN"])
+    numbers = [
+        StudyNumbers(synthetic_results(study, level=lambda arm: 0.5), resamples=20)
+        for study in (replace(part, part_of=None), part)
+    ]
+    alone, of_six = ([one.p for one in each.contrasts] for each in numbers)
+    np.testing.assert_allclose(of_six, np.minimum(1, 6 * np.array(alone)))
+    assert "Holm's correction for 6 contrasts" in said(numbers[1])
+
+
+def test_a_part_without_a_declared_contrast_compares_nothing():
+    study = STUDIES["quick-c51"].restricted(arms=["C51", "LN"])
+    assert StudyNumbers(synthetic_results(study), resamples=20).contrasts == []
+
+
+def test_no_difference_is_said_of_the_arms_that_were_compared():
+    arms = {"C51": near(*[1.0] * 3), "LN": near(*[1.0] * 3, seed=1), "BN batch": near(*[1.0] * 3)}
+    numbers = planted(arms, contrasts=[("LN", "C51")])
+    assert "no difference from C51 is shown for LN at this size" in said(numbers)
 
 
 def test_more_contrasts_need_more_evidence():

@@ -128,7 +128,18 @@ def test_holm_is_the_textbook_procedure(p_values):
     assert all(0 < p[0] <= 1 and p[0] >= q for p, q in zip(corrected, p_values, strict=True))
 
 
-def test_of_a_pair_each_measure_is_judged_at_the_level_of_the_pair():
+def test_a_pair_counts_until_all_of_its_measures_are_passed():
     first, second = holm([np.array([0.04, 0.01]), np.array([0.02, 0.5])])
     np.testing.assert_allclose(first, [0.08, 0.02])
-    np.testing.assert_allclose(second, [0.02, 0.5])
+    np.testing.assert_allclose(second, [0.04, 0.5])
+    (alone,) = holm([np.array([0.01, 0.02])], family=4)
+    np.testing.assert_allclose(alone, [0.04, 0.08])
+
+
+def test_a_difference_by_one_measure_makes_no_claim_by_the_other_more_likely():
+    """Ten pairs differ by the first measure; by the second, whose p is uniform, none does."""
+    rng, claims = np.random.default_rng(0), 0
+    for _ in range(2_000):
+        found = holm([np.array([1e-5, p]) for p in rng.random(10)])
+        claims += min(p[1] for p in found) <= 0.05
+    assert claims / 2_000 < 0.065

@@ -10,7 +10,7 @@ import pytest
 
 from bnmodes.analysis.figures.curves import draw_curves
 from bnmodes.analysis.paper_figures import PAPER_FIGURES, PaperFigure
-from bnmodes.cli.study import Run
+from bnmodes.cli.study import Report, Run
 from bnmodes.runs.loop import train
 from bnmodes.runs.spec import EvaluationSettings
 from bnmodes.studies import estimate, registry
@@ -135,6 +135,15 @@ def test_networks_are_kept_by_choice_of_seeds(choice, kept, tmp_path):
     runs = STUDY.restricted(arms=["C51"]).runs
     commands = [WorkerCommand.of(each, tmp_path, tmp_path, options) for each in runs]
     assert [json.loads(each.task_json)["keep_networks"] for each in commands] == kept
+
+
+def test_an_arm_to_test_against_adds_no_pair_that_is_declared_already():
+    demo = registry.STUDIES["demo"]
+    pairs = Report(name="demo", against="BN batch").contrasts(demo)
+    assert len(pairs) == len({frozenset(pair) for pair in pairs})
+    assert {frozenset(pair) for pair in pairs} >= {
+        frozenset((arm.name, "BN batch")) for arm in demo.arms if arm.name != "BN batch"
+    }
 
 
 def test_show_tells_size_sharing_and_time(run, monkeypatch):

@@ -189,7 +189,7 @@ def _result_table() -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for study in studies():
         about = published(study).about
-        runs = f"{len(published(study).runs)} of {len(numbers_of(study).results.study.runs)}"
+        runs = f"{len(published(study).runs)} of {len(find_study(study).runs)}"
         cells = (scale_text(study), runs, f"`{about['command']}`", about["commit"])
         yield f"| [{study}](results/{study}/README.md) | {' | '.join(cells)} |"
     yield ""

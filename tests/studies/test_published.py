@@ -438,6 +438,15 @@ def test_the_former_folder_comes_back_if_the_new_one_cannot_take_its_place(
     assert everything_in(published.parent) == before
 
 
+def test_a_part_does_not_take_the_place_of_the_whole(root, published, run, monkeypatch):
+    monkeypatch.setattr(publish, "draw_all", lambda numbers: ())  # seconds
+    before = everything_in(published.parent)
+    words = ("study", "publish", "small", "--arms", "C51", "--out", root, "--to", published)
+    code, _, err = run(*words)
+    assert (code, "that would be lost" in err) == (2, True)
+    assert everything_in(published.parent) == before
+
+
 def test_published_again_takes_the_place_of_the_former(root, published, run, monkeypatch):
     monkeypatch.setattr(publish, "draw_all", lambda numbers: ())  # seconds
     (published / "figures" / "old.png").write_bytes(b"")

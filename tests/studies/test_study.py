@@ -237,7 +237,10 @@ def test_an_unknown_study_is_refused():
         ({"arms": ()}, "has no arms"),
         ({"reference": "LN"}, "no arm of study"),
         ({"contrasts": (Contrast("C51", "LN"),)}, "contrast with 'LN'"),
+        ({"contrasts": (Contrast("C51", "C51"),)}, "compare two arms, once"),
         ({"metric": "test"}, "has none: use metric='evaluation'"),
+        ({"final_points": 0}, "give a number from 1 to that"),
+        ({"final_points": 1_000}, "give a number from 1 to that"),
         ({"arms": (Arm("C51", "none", changes={"bacth_size": 3}),)}, "'batch_size'"),
     ],
 )
@@ -251,6 +254,29 @@ def test_a_forgotten_comma_is_told():
     object.__setattr__(study, "games", "minatar/breakout")  # as a file without type checks would
     with pytest.raises(UsageError, match="games of study small must be a tuple"):
         study.validate()
+
+
+@pytest.mark.parametrize(("name", "word"), [("metric", "tests"), ("diverged", "drop")])
+def test_an_unknown_word_is_told(name, word):
+    study = small_study()
+    object.__setattr__(study, name, word)  # as a file without type checks would
+    with pytest.raises(UsageError, match=f"{name} of study small is '{word}': choose one of"):
+        study.validate()
+
+
+@pytest.mark.parametrize("pair", [("LN", "BN batch"), ("BN batch", "LN")])
+def test_a_contrast_is_declared_once_in_either_order(pair):
+    study = replace(STUDIES["quick"], contrasts=(Contrast("BN batch", "LN"), Contrast(*pair)))
+    with pytest.raises(UsageError, match="twice"):
+        study.validate()
+
+
+def test_a_part_of_a_study_says_what_it_is_a_part_of():
+    part = STUDIES["quick"].restricted(arms=["LN", "BN batch"], seeds=[0])
+    assert part.part_words() == "A part of the study: 2 of 6 arms, 1 of 3 seeds."
+    assert part.restricted(arms=["LN"]).whole == STUDIES["quick"]
+    assert STUDIES["quick"].restricted().part_words() == ""
+    assert all(study.part_of is None for study in STUDIES.values())
 
 
 def test_what_a_study_does_not_say_has_a_default():

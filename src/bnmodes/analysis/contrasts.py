@@ -77,14 +77,17 @@ def judge(
     pairs: Sequence[Pair],
     games: Sequence[str],
     *,
+    family: int = 0,
     interval: IntervalKind = "stretched",
     resamples: int = 5000,
 ) -> list[Contrast]:
-    """The contrasts of all pairs, measure by measure."""
+    """The contrasts of all pairs, measure by measure, corrected for `family` pairs where the study
+    declares more than these."""
+    family = max(family, len(pairs))
     stacked = [
         tuple(np.array(list(side.values())) for side in (pair.ours, pair.theirs)) for pair in pairs
     ]
-    p_values = holm([permutation_p_values(ours, theirs) for ours, theirs in stacked])
+    p_values = holm([permutation_p_values(ours, theirs) for ours, theirs in stacked], family)
     found = []
     for place, measure in enumerate(pairs[0].ours if pairs else ()):
         for pair, corrected in zip(pairs, p_values, strict=True):
@@ -102,7 +105,7 @@ def judge(
                     difference,
                     probability_of_improvement(pair.ours[measure], pair.theirs[measure], **options),
                     p,
-                    _verdict(p, difference.point, of_means, ~np.isnan(ours), len(pairs)),
+                    _verdict(p, difference.point, of_means, ~np.isnan(ours), family),
                     int(ahead.sum()),
                     len(games),
                     None if carrier is None else games[carrier],

@@ -13,8 +13,7 @@ from bnmodes.studies.study import Study
 def too_few_seeds(study: Study) -> str:
     """A sentence that says how many seeds could show one; empty where these can, or where there is
     nothing to compare."""
-    pairs = len(study.contrasts) or len(study.arms) - len({arm.swept_utd for arm in study.arms})
-    games, seeds = len(study.games), len(study.seeds)
+    pairs, games, seeds = study.whole.comparisons, len(study.games), len(study.seeds)
     if pairs < 1 or _can_show(pairs, games, seeds):
         return ""
     enough = fewest_seeds(pairs, games)

@@ -104,7 +104,8 @@ def _compared_with(numbers: StudyNumbers, here: Sequence[Contrast]) -> list[str]
             parts.append(f"{_listed(names)} {_is(names)} {verdict} {reference}")
     if undecided := by_verdict.get(UNDECIDED):
         names = [short_name(one.arm) for one in undecided]
-        who = "any arm" if len(names) == len(here) > 1 else _listed(names, "or")
+        others = sum(utd_of(arm) == utd_of(here[0].arm) for arm in numbers.arms) - 1
+        who = "any arm" if len(names) == others > 1 else _listed(names, "or")
         parts.append(f"no difference from {reference} is shown for {who} at this size")
     if unjudged := by_verdict.get(UNJUDGED):
         names = [short_name(one.arm) for one in unjudged]
@@ -179,7 +180,7 @@ def _limits(numbers: StudyNumbers) -> list[str]:
     if all(one.verdict == UNJUDGED for one in found):
         return []
     pairs = _pairs(found)
-    count = counted(len(pairs), "contrast")
+    count = counted(numbers.comparisons, "contrast")
     return [
         f"This rests on {_size(numbers, pairs)}. Verdicts are of permutation tests within games "
         f"(two measures; Holm's correction for {count}): if all arms were equal, at most "

@@ -41,12 +41,12 @@ def seeds_needed(numbers: StudyNumbers, effect: float = EFFECT) -> SeedsNeeded |
     difference = effect * float(np.nanmean(values, axis=-1).mean())
     if not (difference > 0 and spread.any()):
         return None
-    tests = max(1, len(numbers.contrasts))  # of both measures
+    pairs = max(1, numbers.comparisons)
+    tests = pairs * len(MEASURES)
     normal = NormalDist()
     distance = normal.inv_cdf(1 - SIGNIFICANCE / tests / 2) + normal.inv_cdf(_POWER)
     variance = 2 * float((spread**2).mean()) / len(spread)  # with one seed a game
     seeds = math.ceil(variance * (distance / difference) ** 2)
-    pairs = max(1, tests // len(MEASURES))
     return SeedsNeeded(difference, max(seeds, fewest_seeds(pairs, len(spread))))
 
 

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bnmodes.analysis.captions import intervals_as, percent_words
 from bnmodes.analysis.figures.figure import draw_all
 from bnmodes.analysis.figures.style import game_title, render
 from bnmodes.analysis.findings import summary
+from bnmodes.analysis.report.summary_table import return_cells
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
-from bnmodes.analysis.wording import written
+from bnmodes.analysis.wording import counted, written
+from bnmodes.envs.registry import canonical_name
 from bnmodes.errors import UsageError
 from bnmodes.studies.published import TABLES, read_published, write_published
 from bnmodes.studies.results import StudyResults
@@ -74,15 +74,21 @@ def _refuse_other_content(folder: Path, study: Study) -> None:
     if others:
         raise UsageError(f"{folder} holds something else ({min(others)}): choose another --to.")
     try:
-        before = read_published(folder).study
+        before = read_published(folder)
     except UsageError as error:
         reason = str(error).rstrip(".")
         raise UsageError(
             f"{folder} would be replaced, but {reason}; or choose another --to."
         ) from None
     # A user's file may be named from another folder.
-    if Path(before).name != Path(study.source).name:
-        raise UsageError(f"{folder} holds results of study {before}: choose another --to.")
+    if Path(before.study).name != Path(study.source).name:
+        raise UsageError(f"{folder} holds results of study {before.study}: choose another --to.")
+    there = {(run.arm, canonical_name(run.game), run.seed) for run in study.runs}
+    if lost := [run for run in before.runs if (run.arm, run.game, run.seed) not in there]:
+        raise UsageError(
+            f"{folder} holds {counted(len(lost), 'run')} that would be lost ({lost[0].arm} on "
+            f"{lost[0].game}, seed {lost[0].seed}, …): publish these too, or choose another --to."
+        )
 
 
 def _put_in_place(staged: Path, folder: Path, aside: Path) -> None:
@@ -100,15 +106,15 @@ def _put_in_place(staged: Path, folder: Path, aside: Path) -> None:
 def numbers_page(numbers: StudyNumbers, about: Mapping[str, Any]) -> str:
     """The page without its figures: what was asked, scores, what the data show, how it was made."""
     study = numbers.results.study
-    finished = len(study.runs) - len(numbers.results.missing)
+    finished, declared = len(study.runs) - len(numbers.results.missing), len(study.whole.runs)
     sentences = "\n".join(f"- {_plain(sentence)}" for sentence in summary(numbers))
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     parts = [
         f"# Results of {study.name}",
         study.question,
-        *filter(None, [study.note]),
-        f"{finished:,} of {len(study.runs):,} runs, {study.total_decisions:,} decisions each. Mean "
-        f"returns and IQMs; {intervals_as(numbers, 'in brackets {}')}.",
+        *filter(None, [study.note, study.part_words()]),
+        f"{finished:,} of {declared:,} declared runs, {study.total_decisions:,} decisions each. "
+        f"Mean returns and IQMs; {intervals_as(numbers, 'in brackets {}')}.",
         _score_table(numbers),
         *filter(None, [percent_words(numbers)]),
         *_contrast_part(numbers),
@@ -132,8 +138,7 @@ def _score_table(numbers: StudyNumbers) -> str:
     ]
     rows = []
     for arm in numbers.arms:
-        means = np.array([np.nanmean(of(numbers.raw(arm)), axis=-1) for of in MEASURES.values()])
-        row = [arm.name, *(" / ".join(f"{mean:.1f}" for mean in of_game) for of_game in means.T)]
+        row = [arm.name, *return_cells(numbers, arm)]
         rows.append(row + [written(numbers.relative(arm, measure)) for measure in MEASURES])
     return _table(header, rows)
 

@@ -68,16 +68,23 @@ def smallest_possible_p(present: Bool[np.ndarray, "games seeds"]) -> float:
 
 
 def holm(
-    p_values: Sequence[Float[np.ndarray, " measures"]],
+    p_values: Sequence[Float[np.ndarray, " measures"]], family: int = 0
 ) -> list[Float[np.ndarray, " measures"]]:
-    """The p-values of each pair, corrected for the number of pairs, in the order of the pairs."""
-    order = sorted(range(len(p_values)), key=lambda place: p_values[place].min())
-    corrected: list[np.ndarray] = [np.ones(0)] * len(p_values)
-    least = 0.0
-    for rank, place in enumerate(order):
-        scaled = (len(p_values) - rank) * p_values[place]
-        least = max(least, float(scaled.min()))
-        corrected[place] = np.minimum(np.maximum(scaled, least), 1.0)
+    """The p-values of each pair, corrected for the number of pairs (`family` where there are more
+    than have a p-value), in the order of the pairs.
+
+    Step down from the smallest p-value of all pairs and measures. A pair stays in the count until
+    all of its measures are passed: a difference that is real by one measure says nothing of the
+    other.
+    """
+    corrected = [np.ones_like(p) for p in p_values]
+    absent, least = max(0, family - len(p_values)), 0.0
+    for p, pair, measure in sorted(
+        (p, pair, measure) for pair, ps in enumerate(p_values) for measure, p in enumerate(ps)
+    ):
+        left = absent + sum(ps.max() >= p for ps in p_values)
+        least = max(least, left * float(p))
+        corrected[pair][measure] = min(1.0, least)
     return corrected
 
 

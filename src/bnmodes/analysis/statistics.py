@@ -117,3 +117,11 @@ def percent_of_reference(interval: Interval, reference_point: float) -> Interval
             "percentages need a positive one."
         )
     return interval.scaled(100 / reference_point)
+
+
+def seed_means(values: Float[np.ndarray, "games seeds"]) -> Float[np.ndarray, " games"]:
+    """NaN where no seed is there."""
+    there = ~np.isnan(values)
+    number = there.sum(-1)
+    total = np.where(there, values, 0).sum(-1)
+    return np.where(number > 0, total / np.maximum(number, 1), np.nan)

@@ -95,7 +95,8 @@ class StudyNumbers:
         """`reference` replaces the study's; `contrasts` are pairs of arms' names, arm and other.
 
         Without `contrasts`, they are those that the study declares; where it declares none, each
-        arm is compared with the reference, at the same UTD if it varies.
+        arm is compared with the reference, at the same UTD if it varies. Of a part of a study they
+        are corrected for as many as the whole would test.
         `published` are arms of others, which stand beside the study's in figures.
         """
         if reference is not None:
@@ -109,6 +110,7 @@ class StudyNumbers:
         self.published = tuple(published)
         declared = [(each.arm, each.other) for each in results.study.contrasts]
         self._named_contrasts = declared if contrasts is None else contrasts
+        self._names_all = contrasts is not None or bool(results.study.whole.contrasts)
         self._kept: dict[Hashable, Any] = {}
         self._raw, self.diverged = judge_diverged(
             {
@@ -235,8 +237,9 @@ class StudyNumbers:
     @cached_property
     def contrasts(self) -> list[Contrast]:
         """Of the pairs that both have runs, with verdicts; measure by measure."""
-        if named := self._named_contrasts:
+        if self._names_all:
             by_name = {arm.name: arm for arm in self.arms}
+            named = self._named_contrasts
             pairs = [(by_name[a], by_name[b]) for a, b in named if {a, b} <= by_name.keys()]
         else:
             pairs = [(arm, other) for arm in self.arms if (other := self.counterpart(arm))]
@@ -245,7 +248,18 @@ class StudyNumbers:
             for a, b in pairs
         ]
         games = self.scores(self.arms[0]).games if pairs else ()
-        return judge(judged, games, interval=self.interval_kind, resamples=self.resamples)
+        return judge(
+            judged,
+            games,
+            family=self.comparisons,
+            interval=self.interval_kind,
+            resamples=self.resamples,
+        )
+
+    @property
+    def comparisons(self) -> int:
+        """Pairs of arms that p-values are corrected for."""
+        return max(len(self._named_contrasts), self.results.study.whole.comparisons)
 
     def curve(self, arm: Arm) -> Band:
         key = ("curve", arm.name)

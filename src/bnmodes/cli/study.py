@@ -209,7 +209,7 @@ class Report(Scoring, Choice):
     to: Annotated[Path | None, WITHOUT_DEFAULT] = None
     """Page to write; without it, STUDY.html in the folder of results. Figures go beside it."""
     reference: Annotated[str | None, AN_ARM] = None
-    """Arm that the others are compared with; without it, the study's own."""
+    """Arm that percentages refer to, and others are tested against if the study says no pairs."""
     against: Annotated[str | None, AN_ARM] = None
     """Arm that all are tested against, besides declared contrasts, or in place of the reference."""
     published: Annotated[tuple[Path, ...], NONE_BY_DEFAULT] = ()
@@ -218,15 +218,16 @@ class Report(Scoring, Choice):
     """File formats of the figures beside the page."""
 
     def contrasts(self, study: Study) -> list[tuple[str, str]] | None:
-        """Pairs of arms to test; None: every other arm against the reference."""
-        declared = [(each.arm, each.other) for each in study.contrasts]
+        """Pairs of arms to test; None: those that the study says."""
         names = [arm.name for arm in study.arms]
         if self.against is None:
-            return declared or None
+            return None
+        declared = [(each.arm, each.other) for each in study.contrasts]
         if self.against not in names:
             raise UsageError(f"--against {self.against} is no arm: choose from {', '.join(names)}.")
+        tested = {frozenset(pair) for pair in declared}
         against = [(name, self.against) for name in names if name != self.against]
-        return list(dict.fromkeys(declared + against))
+        return declared + [pair for pair in against if frozenset(pair) not in tested]
 
 
 def study_report(args: list[str]) -> None:
@@ -255,6 +256,8 @@ def study_report(args: list[str]) -> None:
     require_shown(numbers)
     write_report(numbers, page, options.formats)
     console.print(wrapped(f"{study.name}: {study.question}\n"))
+    for note in filter(None, (study.part_words(), numbers.missing_note(numbers.utds))):
+        console.print(wrapped(f"{note}\n"))
     # A narrow terminal wraps the lines; cut numbers would be worse.
     Console(width=max(console.width, 120), highlight=False).print(summary_table(numbers))
     console.print(wrapped(f"\n{headline(numbers)}\n\nWhat the data show:"))

@@ -220,6 +220,7 @@ SMALL_A_ARMS = ("BN running", "BN batch", "C51", "LN", "BN tracked 0.1")
 
 SMALL_A = replace(
     A.restricted(arms=SMALL_A_ARMS),
+    part_of=None,
     name="small-a",
     question="paper-a's question on screens of 42 × 42 pixels, with its time constants: does the "
     "statistics source of the bootstrap forward decide whether BatchNorm helps or harms C51? "

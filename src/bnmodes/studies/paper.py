@@ -213,6 +213,7 @@ D = Study(
 
 E_C51 = replace(
     B.restricted(arms=[arm.name for arm in B.arms if arm.swept_utd == 4.0]),
+    part_of=None,
     name="paper-e-c51",
     question="Do normalisation and projection keep C51's units alive and its features of high "
     "rank at four updates per decision?",
@@ -221,6 +222,7 @@ E_C51 = replace(
 
 E_PQN = replace(
     D.restricted(arms=[arm.name for arm in D.arms if arm.name != "BN running"]),
+    part_of=None,
     name="paper-e-pqn",
     question="Do normalisation and head keep PQN's units alive and its features of high rank?",
 )

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from bnmodes import plugins
 from bnmodes.agents.agent import Settings
@@ -110,6 +110,8 @@ class Study:
     """What a reader of the results should know, in a sentence or two for the report."""
     file: str = ""
     """The file that it is in, as the command line named it; empty for the package's own."""
+    part_of: "Study | None" = field(default=None, compare=False, repr=False)
+    """The study that this is a part of, with fewer arms, games or seeds."""
 
     def __post_init__(self):
         every = max(1, self.total_decisions // 100)
@@ -148,7 +150,26 @@ class Study:
             )
         if self.reference not in [arm.name for arm in self.arms]:
             raise UsageError(f"the reference '{self.reference}' is no arm of study {self.name}.")
-        for contrast in self.contrasts:
+        for name, value, known in (
+            ("metric", self.metric, RETURNS),
+            ("diverged", self.diverged, get_args(Diverged)),
+        ):
+            if value not in known:
+                raise UsageError(
+                    f"{name} of study {self.name} is {value!r}: choose one of {', '.join(known)}."
+                )
+        if not 1 <= self.final_points <= len(self.grid):
+            raise UsageError(
+                f"final_points of study {self.name} is {self.final_points}, but a run has "
+                f"{len(self.grid)} points: give a number from 1 to that."
+            )
+        pairs = [frozenset((contrast.arm, contrast.other)) for contrast in self.contrasts]
+        for contrast, pair in zip(self.contrasts, pairs, strict=True):
+            if len(pair) < 2 or pairs.count(pair) > 1:
+                raise UsageError(
+                    f"study {self.name} has the contrast '{contrast.arm}' − '{contrast.other}' "
+                    "twice, or of an arm with itself: compare two arms, once."
+                )
             for name in (contrast.arm, contrast.other):
                 if name not in [arm.name for arm in self.arms]:
                     raise UsageError(
@@ -174,6 +195,26 @@ class Study:
                 if run.arm not in arms:
                     arms.append(run.arm)
         return [f"{', '.join(arms)}: {sentence}" for sentence, arms in about.items()]
+
+    @property
+    def whole(self) -> "Study":
+        """The study as it was declared, of which this may be a part."""
+        return self.part_of or self
+
+    @property
+    def comparisons(self) -> int:
+        """How many pairs of arms a report tests: those declared, else each arm and the reference,
+        at each number of updates per decision."""
+        return len(self.contrasts) or len(self.arms) - len({arm.swept_utd for arm in self.arms})
+
+    def part_words(self) -> str:
+        """How much of the declared study this is; empty for all of it."""
+        counts = [
+            f"{len(getattr(self, name))} of {len(getattr(self.whole, name))} {name}"
+            for name in ("arms", "games", "seeds")
+            if len(getattr(self, name)) < len(getattr(self.whole, name))
+        ]
+        return f"A part of the study: {', '.join(counts)}." if counts else ""
 
     def arm(self, name: str) -> Arm:
         return next(arm for arm in self.arms if arm.name == name)
@@ -243,6 +284,7 @@ class Study:
                 for each in self.contrasts
                 if each.arm in chosen_arms and each.other in chosen_arms
             ),
+            part_of=self.whole,
         )
 
     def from_file(self, file: Path, reference: str) -> "Study":

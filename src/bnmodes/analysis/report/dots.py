@@ -49,6 +49,8 @@ def _dots(numbers: StudyNumbers, arms: Sequence[Arm], game: int, links: dict) ->
         arm.name: {m: of(numbers.raw(arm))[game] for m, of in MEASURES.items()} for arm in arms
     }
     everything = np.concatenate([of_arm["auc"] for of_arm in values.values()])
+    if np.isnan(everything).all():
+        return "<p>No run is finished.</p>"
     low, high = min(0.0, float(np.nanmin(everything))), float(np.nanmax(everything))
     span = (high - low) or 1.0
     scores = numbers.raw(arms[0])

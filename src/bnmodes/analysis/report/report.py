@@ -54,6 +54,7 @@ def write_report(numbers: StudyNumbers, path: Path, formats: Sequence[Format] = 
     body = [
         f"<h1>Study {escape(study.name)}</h1>",
         paragraph(study.question, "question"),
+        *(paragraph(words, "note") for words in filter(None, [study.part_words()])),
         *([paragraph(study.note, "note")] if study.note else []),
         headline_paragraph(numbers),
         first,

@@ -17,7 +17,7 @@ from bnmodes.analysis.report.page import (
     text_cell,
 )
 from bnmodes.analysis.report.runs import arm_name
-from bnmodes.analysis.statistics import AGGREGATES, compare
+from bnmodes.analysis.statistics import AGGREGATES, compare, seed_means
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers, missing_text
 from bnmodes.analysis.wording import counted
 from bnmodes.studies.results import damaged_notes, imported_note, outdated_notes
@@ -144,7 +144,7 @@ def games_section(numbers: StudyNumbers) -> str:
     for utd in numbers.utds:
         arms = [arm for _, arm in numbers.arms_at(utd)]
         for measure, measured in MEASURES.items():
-            means = np.array([_seed_means(measured(numbers.raw(arm))) for arm in arms])
+            means = np.array([seed_means(measured(numbers.raw(arm))) for arm in arms])
             rows = [
                 [
                     row_name(game),
@@ -160,14 +160,6 @@ def games_section(numbers: StudyNumbers) -> str:
             grid = table(["game", *(arm.name for arm in arms)], rows, footer=footer)
             content.append(folded(title, grid, is_open=len(numbers.utds) == 1))
     return section("games", "Each game", *content)
-
-
-def _seed_means(values: np.ndarray) -> np.ndarray:
-    """[games, seeds] → [games]; NaN where no seed is there."""
-    there = ~np.isnan(values)
-    number = there.sum(-1)
-    total = np.where(there, values, 0).sum(-1)
-    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
 
 
 def _games_above(

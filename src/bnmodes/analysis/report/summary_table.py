@@ -5,8 +5,10 @@ from rich.table import Table
 
 from bnmodes.analysis.captions import intervals_as, percent_words
 from bnmodes.analysis.figures.style import game_title
+from bnmodes.analysis.statistics import seed_means
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
 from bnmodes.analysis.wording import written
+from bnmodes.studies.study import Arm
 
 _GAMES = 3
 """Most games that get a column of raw returns."""
@@ -28,8 +30,16 @@ def summary_table(numbers: StudyNumbers) -> Table:
             f"{name} IQM\n{numbers.relative_unit(measure)}", justify="right", no_wrap=True
         )
     for arm in numbers.arms:
-        means = np.array([np.nanmean(of(numbers.raw(arm)), axis=-1) for of in MEASURES.values()])
-        returns = [" / ".join(f"{mean:.1f}" for mean in of_game) for of_game in means.T]
         scores = [written(numbers.relative(arm, measure)) for measure in MEASURES]
-        table.add_row(arm.name, *(returns if len(games) <= _GAMES else ()), *scores)
+        returns = return_cells(numbers, arm) if len(games) <= _GAMES else []
+        table.add_row(arm.name, *returns, *scores)
     return table
+
+
+def return_cells(numbers: StudyNumbers, arm: Arm) -> list[str]:
+    """Mean AUC and final return on each declared game, over the seeds that the arm has there."""
+    means = np.array([seed_means(of(numbers.raw(arm))) for of in MEASURES.values()])
+    return [
+        "–" if np.isnan(of_game).any() else " / ".join(f"{mean:.1f}" for mean in of_game)
+        for of_game in means.T
+    ]
