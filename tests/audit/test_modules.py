@@ -131,6 +131,12 @@ def test_a_write_that_changes_nothing_any_more_is_seen():
     assert audit(module, rows()).writes_stored_moments
 
 
+def test_a_diverged_network_in_eval_writes_nothing():
+    module = foreign().eval()
+    module[1].running_mean[0] = torch.nan
+    assert audit(module, rows()) == Audit(None, False, False), "every output is NaN"
+
+
 def test_a_silenced_relu_does_not_hide_the_stored_moments():
     module = foreign().eval()
     module[1].running_mean.fill_(100.0)
