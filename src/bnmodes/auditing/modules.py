@@ -46,9 +46,9 @@ def audit(
     tensors whose first axis is the rows; what it returns may be nested too. `modules` are those
     that the forward may call; a module's own are known, a function's must be given.
 
-    Running statistics are found by what they do: they are those of PyTorch's and bnmodes' norm
-    layers, and every other tensor of the modules into which a forward writes something that depends
-    on the rows and on what was there (tried in training and in evaluation mode too).
+    Running statistics are those of bnmodes' layers, every `running_mean` and `running_var`, and
+    every other tensor of the modules into which a forward writes something that depends on the rows
+    and on what was there (tried in training and in evaluation mode too).
 
     Where the output shows nothing, the forward is run again with other parameters and with a look
     at the outputs of single layers, so that a head of zeros hides nothing. What cannot be told is
@@ -67,6 +67,11 @@ def audit(
             raise UsageError(
                 "this module has lazy layers that do not know their size yet: call it once before "
                 "you audit it."
+            )
+        if isinstance(part, torch.jit.ScriptModule):
+            raise UsageError(
+                "TorchScript shows nothing of single layers: audit the module before "
+                "torch.jit.script or torch.jit.trace."
             )
     with torch.no_grad(), Sandbox(modules) as sandbox:
         look = _Look(forward, sandbox)
@@ -255,7 +260,8 @@ def _conclusion(
             f"layer {', '.join(silent)} gives the same output for every row, so that "
             "it shows nothing: give it a scale that is not zero"
         )
-    if look.moments and _unsure(first) and (look.replaced or not look.ran):
+    touched = look.ran or any(found.wrote or found.reads is Change.CLEAR for found in looks)
+    if look.moments and _unsure(first) and (look.replaced or not touched):
         reads, writes = reads or None, writes or None
         if look.replaced:
             reasons.append(

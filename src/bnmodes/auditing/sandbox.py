@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _NormBase
 
 from bnmodes.norm.layers import BatchNorm
 
@@ -36,9 +35,10 @@ class Slot:
 
     @property
     def is_known_moment(self) -> bool:
-        if isinstance(self.part, _NormBase):
-            return self.key in ("running_mean", "running_var")
-        return isinstance(self.part, BatchNorm) and self.key in ("mean", "variance")
+        if isinstance(self.part, BatchNorm):
+            return self.key in ("mean", "variance")
+        # By name alone: torch.export leaves no layer's class.
+        return self.key in ("running_mean", "running_var")
 
     @property
     def has_values(self) -> bool:
