@@ -11,6 +11,13 @@ from torch import Tensor, nn
 from bnmodes.norm.layers import BatchNorm
 
 
+def is_known_moment(part: nn.Module, key: str) -> bool:
+    if isinstance(part, BatchNorm):
+        return key in ("mean", "variance")
+    # By name alone: torch.export leaves no layer's class.
+    return key in ("running_mean", "running_var")
+
+
 @dataclass(frozen=True, eq=False)
 class Slot:
     """One tensor that a module keeps: a buffer, a parameter or a plain attribute."""
@@ -35,10 +42,7 @@ class Slot:
 
     @property
     def is_known_moment(self) -> bool:
-        if isinstance(self.part, BatchNorm):
-            return self.key in ("mean", "variance")
-        # By name alone: torch.export leaves no layer's class.
-        return self.key in ("running_mean", "running_var")
+        return is_known_moment(self.part, self.key)
 
     @property
     def has_values(self) -> bool:
