@@ -223,9 +223,9 @@ def test_an_exported_network_has_no_layers_left_but_is_told(training, expected):
 def test_bad_questions_are_refused_with_a_sentence():
     module = foreign()
     for compiled in (torch.jit.script(module), torch.jit.trace(module.eval(), rows())):
-        with pytest.raises(UsageError, match="before torch.jit.script"):
+        with pytest.raises(UsageError, match="TorchScript shows nothing"):
             audit(compiled, rows())
-    with pytest.raises(UsageError, match="before torch.jit.script"):
+    with pytest.raises(UsageError, match="TorchScript shows nothing"):
         audit(nn.Sequential(torch.jit.script(module)), rows())
     with pytest.raises(UsageError, match="give audit its modules"):
         audit(lambda x: module(x), rows())

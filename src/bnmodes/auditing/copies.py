@@ -109,7 +109,7 @@ def _names(online: nn.Module, ours: dict[str, Tensor], theirs: dict[str, Tensor]
     known = {
         f"{name}.{key}".lstrip(".")
         for name, part in online.named_modules()
-        for key in part._buffers
+        for key, _ in part.named_buffers(recurse=False)
         if is_known_moment(part, key)
     }
     shared = [name for name in ours if ours[name].is_set_to(theirs[name])]
