@@ -48,7 +48,9 @@ def audit(
 
     Running statistics are those of bnmodes' layers, every `running_mean` and `running_var`, and
     every other tensor of the modules into which a forward writes something that depends on the rows
-    and on what was there (tried in training and in evaluation mode too).
+    and on what was there (tried in training and in evaluation mode too). Tensors and NumPy's arrays
+    in plain objects, dicts and lists are among them; single numbers, and arrays that cannot be
+    written into, are put back but not looked at.
 
     Where the output shows nothing, the forward is run again with other parameters and with a look
     at the outputs of single layers, so that a head of zeros hides nothing. What cannot be told is
@@ -144,7 +146,8 @@ def _watched(look: _Look, rows: int) -> Iterator[Leaves]:
 
     def before(part: nn.Module, _) -> None:
         look.ran = True
-        if any(slot.now() is not slot.tensor for slot in owners[part]):
+        of_pytorch = [slot for slot in owners[part] if slot.held_in is not vars(part)]
+        if any(slot.now() is not slot.tensor for slot in of_pytorch):
             look.replaced = True
 
     def after(part: nn.Module, _, output) -> None:
@@ -206,13 +209,13 @@ def _differs(a: Leaves, b: Leaves, name: str) -> bool:
 
 
 def _find_constants(look: _Look, batch) -> tuple[str, ...]:
-    """Buffers that the output depends on, and that nothing here writes."""
+    """Buffers and plain tensors that the output depends on, and that nothing here writes."""
     others = [
         slot
         for slot in look.sandbox.slots
         if slot.may_be_moment
         and slot.has_values
-        and slot.held_in is slot.part._buffers
+        and slot.held_in is not slot.part._parameters
         and slot not in look.moments
     ][:FEW_CONSTANTS]
     plain = look.left_behind(batch, []) if others else {}
