@@ -181,3 +181,10 @@ def test_objects_that_hold_no_arrays_or_much_data_are_let_alone():
     module = Agent()
     assert audit(module, rows()) == Audit(False, False, False)
     assert module.calls["forward"] > 1
+
+
+@each_kind
+def test_two_modules_may_have_the_same_names(kind):
+    modules = [kind().eval(), kind().eval()]
+    for used in modules:
+        assert audit(lambda x, net=used: net(x), rows(), modules=modules).statistics == "running"

@@ -117,10 +117,11 @@ class _Look:
         return Seen(leaves(output), wrote, layers)
 
     def left_behind(self, batch, slots: list[Slot], changed: Slot | None = None) -> Leaves:
-        """The values of these slots after a run, and the run's output."""
+        """The values of these slots after a run, by id (two modules may have the same names), and
+        the run's output."""
         self._begin(+1 if changed else 0, 1.0, [changed] if changed else [])
         output = leaves(self.forward(copied(batch)))
-        left = {slot.name: leaf(slot.now()) for slot in slots if slot.now() is not None}
+        left = {str(id(slot)): leaf(slot.now()) for slot in slots if slot.now() is not None}
         return left | {f"output{path}": value for path, value in output.items()}
 
     def _begin(self, direction: int, size: float, slots: list[Slot]) -> dict[Slot, Tensor]:
@@ -191,7 +192,7 @@ def _find_moments(look: _Look, batch) -> list[Slot]:
             if look.training is None:
                 raise
             continue  # a module that has no such mode
-        written[look.training] = [slot for slot in others if _differs(plain, other, slot.name)]
+        written[look.training] = [slot for slot in others if _differs(plain, other, str(id(slot)))]
     found = []
     for slot in dict.fromkeys(slot for slots in written.values() for slot in slots):
         # A cache is written too. What is read later, or averaged with what was there, is a moment.
