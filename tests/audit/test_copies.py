@@ -89,6 +89,59 @@ def test_a_copy_of_some_layers_is_no_copy():
     assert "one weight" in found.reasons[0]
 
 
+class Critic(nn.Module):
+    """C51's atoms in a buffer, and an encoder that may be shared."""
+
+    def __init__(self, encoder=None, atoms=None):
+        super().__init__()
+        self.encoder = encoder or nn.Identity()
+        self.head = nn.Linear(4, 2)
+        if atoms is not None:
+            self.register_buffer("atoms", atoms)
+
+
+def test_what_both_networks_share_is_left_out():
+    encoder = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    online, target = Critic(encoder), Critic(encoder)
+    found = audit_copy(online, target, lambda: target.load_state_dict(online.state_dict()))
+    assert found == CopyAudit(True, None)
+    assert (found.weight, found.different) == (1.0, ())
+    assert found.shared[0] == "encoder.0.weight"
+    assert "shared              encoder.0.weight, " in str(found)
+    assert "besides `shared`" in found.reasons[0]
+    assert audit_copy(online, target, lambda: None) == CopyAudit(False, None)
+    assert audit_copy(online, target) == CopyAudit(False, None)
+    assert audit_copy(online, online) == CopyAudit(None, None)
+
+
+def test_a_copy_that_leaves_no_numbers_cannot_be_told():
+    online, target = network(0), network(1)
+    found = audit_copy(online, target, lambda: target[0].weight.fill_(torch.nan))
+    assert found == CopyAudit(None, False)
+    assert "0.weight" in found.different
+
+
+def test_atoms_are_no_running_statistics():
+    online, target = (Critic(atoms=torch.linspace(-10, 10, 5)) for _ in range(2))
+    found = audit_copy(online, target, lambda: copy_parameters(online, target, 0.01))
+    assert found == CopyAudit(True, None)
+    assert found.constants == ("atoms",)
+    assert "copy buffers too" not in str(found)
+    assert "constants           atoms" in str(found)
+    target.load_state_dict(online.state_dict())
+    assert audit_copy(online, target) == CopyAudit(True, None)
+    target.atoms.add_(1)
+    assert audit_copy(online, target) == CopyAudit(True, False)
+
+
+def test_atoms_beside_running_statistics():
+    atoms = torch.linspace(-10, 10, 5)
+    online, target = (Critic(nn.BatchNorm1d(4), atoms.clone()) for _ in range(2))
+    found = audit_copy(online, target, lambda: copy_buffers(online.encoder, target.encoder))
+    assert found == CopyAudit(False, True)
+    assert found.different == ("encoder.weight", "encoder.bias", "head.weight", "head.bias")
+
+
 def test_networks_that_are_not_alike_are_refused():
     with pytest.raises(UsageError, match="different names or shapes"):
         audit_copy(network(), nn.Linear(3, 2))

@@ -131,6 +131,12 @@ def test_a_write_that_changes_nothing_any_more_is_seen():
     assert audit(module, rows()).writes_stored_moments
 
 
+def test_a_diverged_network_in_eval_writes_nothing():
+    module = foreign().eval()
+    module[1].running_mean[0] = torch.nan
+    assert audit(module, rows()) == Audit(None, False, False), "every output is NaN"
+
+
 def test_a_silenced_relu_does_not_hide_the_stored_moments():
     module = foreign().eval()
     module[1].running_mean.fill_(100.0)
@@ -188,8 +194,39 @@ def test_everything_is_left_as_it_was(fails):
     assert all(p.grad is None for p in module.parameters())
 
 
+class FrozenNorm(nn.Module):
+    """As torchvision's FrozenBatchNorm2d: no BatchNorm layer, and nothing ever writes."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.register_buffer("running_mean", torch.zeros(size))
+        self.register_buffer("running_var", torch.ones(size))
+
+    def forward(self, x):
+        return (x - self.running_mean) / (self.running_var + 1e-5).sqrt()
+
+
+def test_running_statistics_are_known_by_name_in_any_layer():
+    found = audit(foreign(FrozenNorm), rows())
+    assert found == Audit.promised_by(MODES["running"])
+    assert found.constants == ()
+
+
+@pytest.mark.parametrize(("training", "expected"), [(True, "batch, update"), (False, "running")])
+def test_an_exported_network_has_no_layers_left_but_is_told(training, expected):
+    module = foreign().train(training)
+    module[-1].weight.data.zero_()
+    exported = torch.export.export(module, (rows(),)).module()
+    assert audit(exported, rows()) == Audit.promised_by(MODES[expected])
+
+
 def test_bad_questions_are_refused_with_a_sentence():
     module = foreign()
+    for compiled in (torch.jit.script(module), torch.jit.trace(module.eval(), rows())):
+        with pytest.raises(UsageError, match="TorchScript shows nothing"):
+            audit(compiled, rows())
+    with pytest.raises(UsageError, match="TorchScript shows nothing"):
+        audit(nn.Sequential(torch.jit.script(module)), rows())
     with pytest.raises(UsageError, match="give audit its modules"):
         audit(lambda x: module(x), rows())
     with pytest.raises(UsageError, match="rows of this batch are alike"):

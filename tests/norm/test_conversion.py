@@ -79,11 +79,14 @@ def test_there_and_back(mode, axes):
 
 
 def test_the_mode_of_a_layer_is_what_its_flags_mean():
+    never_moved = used(1)
+    never_moved.momentum = 0.0
     for layer in (
         used(1).train(),
         used(1).eval(),
         used(1, track_running_stats=False),
         used(1, track_running_stats=False).eval(),
+        never_moved,
     ):
         ours, mode = BatchNorm.from_torch(layer), mode_of(layer)
         torch.testing.assert_close(ours(rows(1), mode), layer(rows(1)))

@@ -46,9 +46,11 @@ def audit(
     tensors whose first axis is the rows; what it returns may be nested too. `modules` are those
     that the forward may call; a module's own are known, a function's must be given.
 
-    Running statistics are found by what they do: they are those of PyTorch's and bnmodes' norm
-    layers, and every other tensor of the modules into which a forward writes something that depends
-    on the rows and on what was there (tried in training and in evaluation mode too).
+    Running statistics are those of bnmodes' layers, every `running_mean` and `running_var`, and
+    every other tensor of the modules into which a forward writes something that depends on the rows
+    and on what was there (tried in training and in evaluation mode too). Tensors and NumPy's arrays
+    in plain objects, dicts and lists are among them; single numbers, and arrays that cannot be
+    written into, are put back but not looked at.
 
     Where the output shows nothing, the forward is run again with other parameters and with a look
     at the outputs of single layers, so that a head of zeros hides nothing. What cannot be told is
@@ -67,6 +69,11 @@ def audit(
             raise UsageError(
                 "this module has lazy layers that do not know their size yet: call it once before "
                 "you audit it."
+            )
+        if isinstance(part, torch.jit.ScriptModule):
+            raise UsageError(
+                "TorchScript shows nothing of single layers: audit the module before "
+                "torch.jit.script or torch.jit.trace."
             )
     with torch.no_grad(), Sandbox(modules) as sandbox:
         look = _Look(forward, sandbox)
@@ -104,16 +111,17 @@ class _Look:
             with _watched(self, count_rows(batch)) as layers:
                 output = self.forward(batch)
         wrote = any(
-            (now := slot.now()) is None or not torch.equal(now, value)
+            (now := slot.now()) is None or change({"": leaf(value)}, {"": leaf(now)})
             for slot, value in before.items()
         )
         return Seen(leaves(output), wrote, layers)
 
     def left_behind(self, batch, slots: list[Slot], changed: Slot | None = None) -> Leaves:
-        """The values of these slots after a run, and the run's output."""
+        """The values of these slots after a run, by id (two modules may have the same names), and
+        the run's output."""
         self._begin(+1 if changed else 0, 1.0, [changed] if changed else [])
         output = leaves(self.forward(copied(batch)))
-        left = {slot.name: leaf(slot.now()) for slot in slots if slot.now() is not None}
+        left = {str(id(slot)): leaf(slot.now()) for slot in slots if slot.now() is not None}
         return left | {f"output{path}": value for path, value in output.items()}
 
     def _begin(self, direction: int, size: float, slots: list[Slot]) -> dict[Slot, Tensor]:
@@ -139,7 +147,8 @@ def _watched(look: _Look, rows: int) -> Iterator[Leaves]:
 
     def before(part: nn.Module, _) -> None:
         look.ran = True
-        if any(slot.now() is not slot.tensor for slot in owners[part]):
+        of_pytorch = [slot for slot in owners[part] if slot.held_in is not vars(part)]
+        if any(slot.now() is not slot.tensor for slot in of_pytorch):
             look.replaced = True
 
     def after(part: nn.Module, _, output) -> None:
@@ -183,7 +192,7 @@ def _find_moments(look: _Look, batch) -> list[Slot]:
             if look.training is None:
                 raise
             continue  # a module that has no such mode
-        written[look.training] = [slot for slot in others if _differs(plain, other, slot.name)]
+        written[look.training] = [slot for slot in others if _differs(plain, other, str(id(slot)))]
     found = []
     for slot in dict.fromkeys(slot for slots in written.values() for slot in slots):
         # A cache is written too. What is read later, or averaged with what was there, is a moment.
@@ -201,13 +210,13 @@ def _differs(a: Leaves, b: Leaves, name: str) -> bool:
 
 
 def _find_constants(look: _Look, batch) -> tuple[str, ...]:
-    """Buffers that the output depends on, and that nothing here writes."""
+    """Buffers and plain tensors that the output depends on, and that nothing here writes."""
     others = [
         slot
         for slot in look.sandbox.slots
         if slot.may_be_moment
         and slot.has_values
-        and slot.held_in is slot.part._buffers
+        and slot.held_in is not slot.part._parameters
         and slot not in look.moments
     ][:FEW_CONSTANTS]
     plain = look.left_behind(batch, []) if others else {}
@@ -255,7 +264,8 @@ def _conclusion(
             f"layer {', '.join(silent)} gives the same output for every row, so that "
             "it shows nothing: give it a scale that is not zero"
         )
-    if look.moments and _unsure(first) and (look.replaced or not look.ran):
+    touched = look.ran or any(found.wrote or found.reads is Change.CLEAR for found in looks)
+    if look.moments and _unsure(first) and (look.replaced or not touched):
         reads, writes = reads or None, writes or None
         if look.replaced:
             reasons.append(

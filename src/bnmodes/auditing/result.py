@@ -20,8 +20,8 @@ class Audit:
     reasons: tuple[str, ...] = field(default=(), compare=False)
     """A sentence for each thing that cannot be told."""
     constants: tuple[str, ...] = field(default=(), compare=False)
-    """Names of buffers that the output depends on and that nothing here writes. They are not
-    counted as running statistics: C51's atoms are an example."""
+    """Names of buffers and other plain tensors that the output depends on and that nothing here
+    writes. They are not counted as running statistics: C51's atoms are an example."""
 
     @classmethod
     def promised_by(cls, mode: Mode) -> "Audit":

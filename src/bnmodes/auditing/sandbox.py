@@ -1,33 +1,57 @@
 """Everything that a forward of some modules may change, put back before each run and at the end."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _NormBase
 
+from bnmodes.auditing.trees import is_array
 from bnmodes.norm.layers import BatchNorm
+
+_LEVELS = 2
+"""So many objects, dicts and lists may lie between a module and an array that it keeps."""
+_LARGEST = 2**24
+"""Elements. A larger array that is neither buffer nor parameter is data, such as a replay's."""
+_PYTORCHS_OWN = frozenset(vars(nn.Module()))
+"""Attributes that every module has."""
+
+
+def is_known_moment(part: nn.Module, key: object) -> bool:
+    if isinstance(part, BatchNorm):
+        return key in ("mean", "variance")
+    # By name alone: torch.export leaves no layer's class.
+    return key in ("running_mean", "running_var")
 
 
 @dataclass(frozen=True, eq=False)
 class Slot:
-    """One tensor that a module keeps: a buffer, a parameter or a plain attribute."""
+    """One tensor or array that a module keeps: a buffer, a parameter or in a plain attribute."""
 
     name: str
     part: nn.Module
     held_in: dict
-    key: str
+    """The module's buffers, parameters or attributes."""
+    path: tuple
+    """The keys from there on: more than one, if it is inside an object, a dict or a list."""
     tensor: Tensor
+    """It; of an array, the same memory."""
     value: Tensor
     """A copy, to be put back."""
 
-    def now(self) -> Tensor | None:
-        """What is there: a forward may have put another tensor in its place."""
-        found = self.held_in.get(self.key)
-        return found if isinstance(found, Tensor) else None
+    def now(self) -> Any:
+        """The array that is there: a forward may have put another in its place."""
+        try:
+            found: Any = self.held_in[self.path[0]]
+            for key in self.path[1:]:
+                found = _inside(found)[key]
+        except (LookupError, TypeError):
+            return None
+        return found if is_array(found) else None
 
     @property
     def may_be_moment(self) -> bool:
@@ -36,9 +60,7 @@ class Slot:
 
     @property
     def is_known_moment(self) -> bool:
-        if isinstance(self.part, _NormBase):
-            return self.key in ("running_mean", "running_var")
-        return isinstance(self.part, BatchNorm) and self.key in ("mean", "variance")
+        return is_known_moment(self.part, self.path[-1])
 
     @property
     def has_values(self) -> bool:
@@ -46,23 +68,54 @@ class Slot:
 
 
 class Sandbox:
-    """Tensors, training flags and random states of `modules`; a context that ends with restore."""
+    """Tensors, attributes and random states of `modules`; a context that ends with restore."""
 
     def __init__(self, modules: Sequence[nn.Module]):
         self.parts = {
             part: name for module in modules for name, part in reversed([*module.named_modules()])
         }
-        self.slots = [
-            Slot(f"{name}.{key}".lstrip("."), part, held_in, key, tensor, tensor.detach().clone())
-            for part, name in self.parts.items()
-            for held_in in (part._buffers, part._parameters, part.__dict__)
-            for key, tensor in held_in.items()
-            if isinstance(tensor, Tensor)
-        ]
-        self._attributes = {part: set(part.__dict__) for part in self.parts}
-        self._training = {part: part.training for part in self.parts}
+        self.slots: list[Slot] = []
+        self._kept: list[tuple[Any, dict | list]] = []
+        """Buffers, parameters and attributes of each module."""
+        self._nested: list[tuple[Any, dict | list]] = []
+        """What objects, dicts and lists in the attributes hold."""
+        self._met: set[int] = set()
+        for part in self.parts:
+            for held_in in (part._buffers, part._parameters):
+                self._kept.append((held_in, dict(held_in.items())))
+                for key, tensor in held_in.items():
+                    if tensor is not None:
+                        self._add(part, held_in, (key,), tensor, tensor)
+        for part in self.parts:
+            self._kept.append((vars(part), dict(vars(part))))
+            for key, value in vars(part).items():
+                if key not in _PYTORCHS_OWN:
+                    self._search(part, (key,), value)
         self._states = torch.get_rng_state(), np.random.get_state(), random.getstate()
         self._devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+
+    def _add(self, part: nn.Module, held_in: Any, path: tuple, kept: Any, tensor: Tensor) -> None:
+        name = ".".join(map(str, (self.parts[part], *path))).lstrip(".")
+        self.slots.append(Slot(name, part, held_in, path, tensor, tensor.detach().clone()))
+        self._met.add(id(kept))
+
+    def _search(self, part: nn.Module, path: tuple, value: Any) -> None:
+        """Adds the arrays in a plain attribute, each once."""
+        if id(value) in self._met:
+            return
+        if is_array(value):
+            if (tensor := _memory(value)) is not None:
+                self._add(part, vars(part), path, value, tensor)
+            return
+        inside = _inside(value)
+        if inside is None or len(path) > _LEVELS:
+            return
+        self._met.add(id(value))
+        if not isinstance(inside, tuple):
+            held = dict(inside) if isinstance(inside, dict) else list(inside)
+            self._nested.append((inside, held))
+        for key, entry in [*inside.items()] if isinstance(inside, dict) else enumerate(inside):
+            self._search(part, (*path, key), entry)
 
     def __enter__(self) -> "Sandbox":
         return self
@@ -71,14 +124,13 @@ class Sandbox:
         self.restore()
 
     def restore(self) -> None:
+        for place, held in self._kept:
+            _put_back(place, held)
+        for place, held in self._nested:
+            if any(is_array(value) for value in (*_values(place), *_values(held))):
+                _put_back(place, held)
         for slot in self.slots:
-            slot.held_in[slot.key] = slot.tensor
             slot.tensor.data.copy_(slot.value)  # .data: a backward that waits may go on
-        for part, training in self._training.items():
-            part.training = training
-            for new in set(part.__dict__) - self._attributes[part]:
-                if isinstance(part.__dict__[new], Tensor):
-                    del part.__dict__[new]
         torch.set_rng_state(self._states[0])
         np.random.set_state(self._states[1])
         random.setstate(self._states[2])
@@ -97,3 +149,40 @@ class Sandbox:
             if len(shape) > 1:
                 values = torch.randn(shape, generator=generator) / shape[1:].numel() ** 0.5
             slot.tensor.data.copy_(values)
+
+
+def _inside(value: Any) -> Any:
+    """The dict, list or tuple that this is, or that has its attributes; None if it has none."""
+    if isinstance(value, (dict, list, tuple)):
+        return value
+    if isinstance(value, (nn.Module, ModuleType)):
+        return None
+    attributes = getattr(value, "__dict__", None)
+    return attributes if isinstance(attributes, dict) else None
+
+
+def _memory(array: Any) -> Tensor | None:
+    """The array as a tensor whose changes are the array's; None where it takes none."""
+    try:
+        if isinstance(array, np.ndarray):
+            array = torch.from_numpy(array) if array.flags.writeable else None
+        if not isinstance(array, Tensor) or array.numel() > _LARGEST:
+            return None
+        array.data.copy_(array.detach().clone())  # an expanded tensor refuses
+    except (TypeError, ValueError, RuntimeError):
+        return None
+    return array
+
+
+def _values(place: dict | list) -> Iterable:
+    return place.values() if isinstance(place, dict) else place
+
+
+def _put_back(place: Any, held: dict | list) -> None:
+    if isinstance(held, list):
+        place[:] = held
+        return
+    for new in [key for key, _ in place.items() if key not in held]:
+        del place[new]
+    for key, value in held.items():
+        place[key] = value

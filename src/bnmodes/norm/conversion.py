@@ -27,7 +27,7 @@ def mode_of(layer: nn.Module) -> Mode:
             "momentum=None averages all batches with equal weight, which no one mode does: give "
             "the layer a momentum first."
         )
-    return Mode(statistics="batch", update=flags.momentum)
+    return Mode(statistics="batch", update=flags.momentum or None)  # 0 moves nothing
 
 
 def state_from_torch(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -51,7 +51,8 @@ def forward_mode(
     The mode is kept in the layers, so all threads that call `module` meanwhile get it. A second
     thread may not open a block on the same layers (it is refused), and should not call a tracked
     module (it is refused, unless a tracked call is under way). A copy of the module that is made
-    inside the block keeps the block's mode; a tracked module cannot be copied.
+    inside the block keeps the block's mode; a tracked module cannot be copied. Activation
+    checkpointing runs layers again in `backward`: call it inside the block then.
     """
     mode = Mode(statistics=statistics, track=track, update=update)
     block = Block(module, mode, _layers_for(module, mode))
