@@ -239,7 +239,7 @@ def test_declared_contrasts_replace_those_with_the_reference():
     pairs = [(one.arm.name, one.other.name, one.verdict) for one in numbers.contrasts]
     assert pairs == [("BN batch", "LN", ABOVE)] * 2
     assert "is above LN." in summary(numbers)[0]
-    assert "Holm's correction for 1 contrast)" in said(numbers)
+    assert "Holm's correction for 2 contrasts)" in said(numbers), "those without runs count too"
 
 
 def test_a_part_of_a_study_is_corrected_for_all_that_the_whole_compares():
