@@ -119,6 +119,8 @@ def study_status(args: list[str]) -> None:
     study = options.study()
     from bnmodes.runs.folder import RunFolder
     from bnmodes.studies.results import (
+        damaged_notes,
+        damaged_runs,
         imported_note,
         is_imported,
         outdated_notes,
@@ -129,11 +131,12 @@ def study_status(args: list[str]) -> None:
     from bnmodes.studies.status import status_table
 
     require_results(options.out)
-    outdated = outdated_runs(study, options.out)
-    console.print(status_table(study, options.out, run_states(options.out), outdated))
+    outdated, damaged = outdated_runs(study, options.out), damaged_runs(study, options.out)
+    console.print(status_table(study, options.out, run_states(options.out), outdated, damaged))
     finished = [run for run in study.runs if RunFolder(run_path(options.out, run)).finished]
     imported = imported_note([r for r in finished if is_imported(r, options.out)], len(finished))
-    for sentence in (*outdated_notes(outdated, options.out), *filter(None, [imported])):
+    left_out = outdated_notes(outdated, options.out) + damaged_notes(damaged)
+    for sentence in (*left_out, *filter(None, [imported])):
         console.print(wrapped(f"note: {sentence}"))
 
 
