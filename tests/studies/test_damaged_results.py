@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import bnmodes
 from bnmodes.errors import UsageError
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import train
@@ -87,6 +88,15 @@ def test_a_changed_result_is_named_and_left_out(root, run):
 def test_another_runs_metrics_are_not_this_runs(root):
     shutil.copy(run_path(root, OTHER) / "metrics.jsonl", run_path(root, CHANGED) / "metrics.jsonl")
     assert gather(STUDY, root).missing == (CHANGED,)
+
+
+def test_results_in_python_say_what_is_left_out(root, capsys):
+    path = change_a_return(root)
+    found = bnmodes.results("small", out=root)
+    assert found["arm"].unique().to_list() == [OTHER.arm]
+    said = capsys.readouterr().out
+    assert str(path) in said
+    assert "1 of 2 runs missing" in said
 
 
 def test_clean_keeps_a_finished_run_whose_mark_was_changed(root, run):

@@ -142,13 +142,9 @@ def study_status(args: list[str]) -> None:
 
 def tell_changes(results: "StudyResults") -> None:
     """What of the found runs is not as it would be run now."""
-    from bnmodes.studies.results import damaged_notes, imported_note, outdated_notes
-    from bnmodes.studies.schedule import changed_plugins
+    from bnmodes.studies.result_notes import change_notes
 
-    finished = set(results.study.runs) - set(results.missing)
-    left_out = outdated_notes(results.outdated, results.root) + damaged_notes(results.damaged)
-    imported = filter(None, [imported_note(results.imported, len(finished))])
-    for sentence in (*changed_plugins(finished, results.root), *left_out, *imported):
+    for sentence in change_notes(results):
         console.print(wrapped(f"note: {sentence}"))
 
 
