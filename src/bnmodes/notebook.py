@@ -27,7 +27,8 @@ from bnmodes.studies.estimate import jobs_here
 from bnmodes.studies.launch.local import LocalLauncher
 from bnmodes.studies.launch.worker_command import WorkerOptions
 from bnmodes.studies.registry import find_study
-from bnmodes.studies.results import gather
+from bnmodes.studies.result_notes import change_notes
+from bnmodes.studies.results import StudyResults, gather
 from bnmodes.studies.study import Study
 
 if TYPE_CHECKING:
@@ -92,8 +93,8 @@ def run_study(study: Study | str, out: Path | str = "results", jobs: int = 0) ->
 
 def results(study: Study | str, out: Path | str = "results") -> pl.DataFrame:
     """All recorded numbers of a study's finished runs, one in each row: study, arm, game, seed,
-    metric, decision, frame, value."""
-    return gather(_found(study), Path(out)).frame
+    metric, decision, frame, value. Notes say what is missing or left out."""
+    return _gathered(study, out).frame
 
 
 def draw(figure: str, study: Study | str, out: Path | str = "results") -> "Figure":
@@ -101,7 +102,7 @@ def draw(figure: str, study: Study | str, out: Path | str = "results") -> "Figur
     from bnmodes.analysis.figures.figure import draw_all  # here: matplotlib takes a second
     from bnmodes.analysis.study_numbers import StudyNumbers
 
-    numbers = StudyNumbers(gather(_found(study), Path(out)), allow_missing=True)
+    numbers = StudyNumbers(_gathered(study, out), allow_missing=True)
     names = []
     for drawing in draw_all(numbers):
         if drawing.name == figure:
@@ -110,6 +111,16 @@ def draw(figure: str, study: Study | str, out: Path | str = "results") -> "Figur
     raise UsageError(
         f"there is no figure '{figure}' of this study: choose from {', '.join(names)}."
     )
+
+
+def _gathered(study: Study | str, out: Path | str) -> StudyResults:
+    found = gather(_found(study), Path(out))
+    missing, declared = len(found.missing), len(found.study.runs)
+    for note in change_notes(found):
+        print(f"note: {note}")
+    if missing:
+        print(f"note: {missing:,} of {declared:,} runs missing")
+    return found
 
 
 def _found(study: Study | str) -> Study:

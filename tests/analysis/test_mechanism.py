@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bnmodes.analysis import mechanism
 from bnmodes.analysis.arms import reading_roles
 from bnmodes.analysis.figures.mismatch import draw_mismatch
-from bnmodes.analysis.figures.representation import draw_representation
+from bnmodes.analysis.figures.representation import draw_representation, representation_caption
 from bnmodes.analysis.findings import summary
 from bnmodes.analysis.statistics import Band
 from bnmodes.analysis.study_numbers import StudyNumbers
@@ -115,6 +115,23 @@ def test_a_run_without_diagnostics_is_left_out_of_the_curves():
     np.testing.assert_allclose(found.mean.point, 30)
 
 
+def test_a_run_that_diverged_does_not_cut_the_curves_of_its_arm():
+    results = planted()
+    run = next(run for run in QUICK.runs if run.arm == "BN running 0.999")
+    ended = (pl.col("arm") == run.arm) & (pl.col("game") == run.game) & (pl.col("seed") == run.seed)
+    table = results.table.filter(~(ended & (pl.col("decision") > 100_000)))
+    numbers = StudyNumbers(replace(results, table=table, diverged={run: 100_000}), resamples=50)
+    found = mechanism.shift(numbers, QUICK.arm(run.arm), "act")
+    assert found.decisions == tuple(GRID)
+    assert np.isnan(found.values).all(-1).sum() == 1
+    assert "Without 1 run that diverged." in mechanism.sentences(numbers)[0]
+    assert representation_caption(numbers).endswith("Without 1 run that diverged.")
+
+
+def test_the_interval_of_a_rank_is_not_below_0(numbers):
+    assert mechanism.measured(numbers, QUICK.arm("LN"), mechanism.RANK).least == 0
+
+
 def test_the_mismatch_figure_shows_every_batchnorm_arm_and_the_noise_floor(numbers):
     figure = draw_mismatch(numbers)
     titles = [axes.get_title("left") for axes in figure.axes]
@@ -202,7 +219,7 @@ def test_the_interval_of_a_share_stays_between_0_and_1():
         point = statistic(np.moveaxis(values, -1, 0))
         return Band(point, point - 2, point + 2)
 
-    share = mechanism.Measured((1,), values, wide, is_share=True).mean
+    share = mechanism.Measured((1,), values, wide, 0.0, 1.0).mean
     assert (share.low, share.high) == (0.0, 1.0)
     shift = mechanism.Measured((1,), values, wide).mean
     assert shift.low < 0

@@ -24,6 +24,7 @@ from bnmodes.networks.torsos import torso_description
 from bnmodes.studies import paper
 from bnmodes.studies.quick import QUICK_ACTOR_CRITICS
 from bnmodes.studies.results import run_path
+from bnmodes.studies.study import Contrast
 from helpers.synthetic import (
     STUDY_A,
     STUDY_B,
@@ -178,17 +179,26 @@ def test_numbers_on_the_page_are_the_statistics(report, open_page):
             utd = f" UTD {utd_of(arm):g}" if results.study.name != "small" else ""
             if arm.name == f"C51{utd}":
                 continue
-            other = measure(scores[f"C51{utd}"])
+            other, pair = measure(scores[f"C51{utd}"]), f"{arm.name}|C51{utd}"
             difference = paired_difference(values, other, resamples=RESAMPLES)
             improvement = probability_of_improvement(values, other, resamples=RESAMPLES)
-            assert_shows(shown[f"{name}|difference|{arm.name}"], difference)
-            assert_shows(shown[f"{name}|improvement|{arm.name}"], improvement)
+            assert_shows(shown[f"{name}|difference|{pair}"], difference)
+            assert_shows(shown[f"{name}|improvement|{pair}"], improvement)
             others = measure(collect(results, f"C51{utd}"))
             won = np.nanmean(returns, -1) > np.nanmean(others, -1)
             assert int(shown[f"{name}|wins|{arm.name}"]["point"]) == won.sum()
-            assert 0 < float(shown[f"{name}|p|{arm.name}"]["point"]) <= 1
+            assert 0 < float(shown[f"{name}|p|{pair}"]["point"]) <= 1
             seen += 4
     assert seen == len(shown)
+
+
+def test_every_number_of_a_page_has_a_name_of_its_own(tmp_path):
+    study = minatar_study(("breakout",))
+    pairs = (Contrast("BN batch", "LN", ""), Contrast("BN batch", "C51", ""))
+    numbers = StudyNumbers(synthetic_results(replace(study, contrasts=pairs)), resamples=20)
+    keys = re.findall('data-key="(.*?)"', write_report(numbers, tmp_path / "r.html").read_text())
+    assert "auc|difference|BN batch|LN" in keys
+    assert len(keys) == len(set(keys))
 
 
 def test_it_says_what_was_asked_what_ran_and_what_is_missing(small, open_page):
@@ -333,6 +343,17 @@ def test_only_the_asked_formats_are_written(tmp_path):
     write_report(numbers, tmp_path / "r.html", ["svg"])
     endings = {path.suffix for path in (tmp_path / "r-figures").iterdir()}
     assert endings == {".png", ".svg"}, "the page links to its PNGs"
+
+
+def test_figures_of_an_earlier_report_do_not_stay_beside_a_new_one(tmp_path):
+    numbers = StudyNumbers(synthetic_results(minatar_study(("breakout",))), resamples=20)
+    write_report(numbers, tmp_path / "r.html", ["svg"])
+    folder = tmp_path / "r-figures"
+    (folder / "momentum.png").touch()
+    (folder / "notes.txt").touch()
+    write_report(numbers, tmp_path / "r.html")
+    found = {path.name for path in folder.iterdir()}
+    assert found == {"bars.png", "curves.png", "per-game.png", "aggregates.png", "notes.txt"}
 
 
 def test_the_interval_is_named_and_can_be_the_plain_one(tmp_path):

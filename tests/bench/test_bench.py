@@ -95,7 +95,7 @@ def test_ratios_of_two_results_have_their_noise():
     assert results.compare({"cases": {}}, old) == ["no case is in both results"]
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"cases": 3}'])
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"cases": 3}', '{"cases": {"a": {}}}'])
 def test_a_file_that_is_no_result_is_refused(tmp_path, text):
     path = tmp_path / "old.json"
     path.write_text(text)

@@ -10,7 +10,9 @@ import pytest
 
 from bnmodes.analysis.figures.curves import draw_curves
 from bnmodes.analysis.paper_figures import PAPER_FIGURES, PaperFigure
+from bnmodes.cli import study_catalog
 from bnmodes.cli.study import Report, Run
+from bnmodes.errors import UsageError
 from bnmodes.runs.loop import train
 from bnmodes.runs.spec import EvaluationSettings
 from bnmodes.studies import estimate, registry
@@ -165,6 +167,15 @@ def test_show_tells_size_sharing_and_time(run, monkeypatch):
     assert "234 with paper-b" in out
     _, out, _ = run("study", "list")
     assert "2340" in out
+
+
+def test_show_tells_all_else_before_it_measures(run, monkeypatch):
+    def stop(study):
+        raise UsageError("measuring takes long.")
+
+    monkeypatch.setattr(study_catalog, "estimate_seconds", stop)
+    code, out, _ = run("study", "show", "small")
+    assert (code, "memory" in out) == (2, True)
 
 
 def test_a_finished_run_with_torn_metrics_is_a_sentence_that_helps(run, tmp_path):

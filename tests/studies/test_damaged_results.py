@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import bnmodes
 from bnmodes.errors import UsageError
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.loop import train
@@ -87,6 +88,33 @@ def test_a_changed_result_is_named_and_left_out(root, run):
 def test_another_runs_metrics_are_not_this_runs(root):
     shutil.copy(run_path(root, OTHER) / "metrics.jsonl", run_path(root, CHANGED) / "metrics.jsonl")
     assert gather(STUDY, root).missing == (CHANGED,)
+
+
+def test_results_in_python_say_what_is_left_out(root, capsys):
+    path = change_a_return(root)
+    found = bnmodes.results("small", out=root)
+    assert found["arm"].unique().to_list() == [OTHER.arm]
+    said = capsys.readouterr().out
+    assert str(path) in said
+    assert "1 of 2 runs missing" in said
+
+
+def test_clean_keeps_a_finished_run_whose_mark_was_changed(root, run):
+    mark = run_path(root, CHANGED) / "done.json"
+    mark.write_text(mark.read_text().replace('"resumes": 0', '"resumes": 1'))
+    _, out, _ = run("study", "clean", "small", "--out", root, "--yes")
+    assert f"{mark} is damaged" in out
+    assert (mark.parent / "metrics.jsonl").exists()
+    assert "nothing is half-done" in out
+
+
+def test_status_counts_a_changed_result_as_damaged(root, run):
+    path = change_a_return(root)
+    _, out, _ = run("study", "status", "small", "--out", root)
+    header, _, row, *notes = out.splitlines()
+    assert header.split()[-1] == "damaged"
+    assert row.split()[-5:] == ["0", "0", "0", "0", "1"]
+    assert str(path) in " ".join(notes)
 
 
 def test_a_study_sets_a_changed_result_aside_and_makes_it_again(root, capsys):

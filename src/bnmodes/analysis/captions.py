@@ -1,6 +1,24 @@
 """What captions and the lines below tables say of spread: intervals, standard errors, one seed."""
 
+import numpy as np
+
 from bnmodes.analysis.study_numbers import StudyNumbers
+from bnmodes.analysis.wording import counted, games_and_seeds
+from bnmodes.studies.study import Arm
+
+
+def compared_words(numbers: StudyNumbers) -> str:
+    """The games and seeds on which the arms are compared: the same for each of them."""
+    scores = numbers.scores(numbers.arms[0])
+    seeds = (~np.isnan(scores.values[..., 0])).sum(-1).tolist()
+    return games_and_seeds(dict(zip(scores.games, seeds, strict=True)))
+
+
+def diverged_words(numbers: StudyNumbers, arms: list[Arm]) -> str:
+    """How many runs of these arms measured quantities leave out; empty: none."""
+    names = [arm.name for arm in arms]
+    number = sum(name in names for name, _, _ in numbers.diverged)
+    return f" Without {counted(number, 'run')} that diverged." if number else ""
 
 
 def intervals_as(numbers: StudyNumbers, caption: str) -> str:

@@ -10,7 +10,7 @@ from bnmodes.analysis.contrasts import ABOVE, BELOW, SIGNIFICANCE, UNDECIDED, UN
 from bnmodes.analysis.power import power_sentence
 from bnmodes.analysis.resampling import shared_runs
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
-from bnmodes.analysis.wording import counted, p_value, written
+from bnmodes.analysis.wording import counted, games_and_seeds, p_value, written
 from bnmodes.studies.study import Arm
 
 _DIVERGED = {
@@ -205,10 +205,7 @@ def _size(numbers: StudyNumbers, pairs: Sequence[tuple[Arm, Arm]]) -> str:
         ],
         axis=0,
     )
-    most = int(counts.max())
-    seeds = f"{counted(len(games), 'game')} and {counted(most, 'seed')}"
-    fewer = [f"{game}: {count}" for game, count in zip(games, counts, strict=True) if count < most]
-    return f"{seeds}, fewer on some ({', '.join(fewer)})" if fewer else seeds
+    return games_and_seeds(dict(zip(games, counts.tolist(), strict=True)))
 
 
 def _in_words(measure: str) -> str:

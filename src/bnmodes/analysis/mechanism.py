@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from bnmodes.analysis.arms import has_batchnorm, reading_roles
+from bnmodes.analysis.captions import diverged_words
 from bnmodes.analysis.scores import placed
 from bnmodes.analysis.statistics import Band, Statistic, iqm, mean
 from bnmodes.analysis.study_numbers import StudyNumbers
@@ -40,8 +41,9 @@ class Measured:
     decisions: tuple[int, ...]
     values: Float[np.ndarray, "games seeds times"]
     make_band: Callable[..., Band]
-    is_share: bool = False
-    """Between 0 and 1, and so are the bounds of its interval."""
+    least: float = -np.inf
+    most: float = np.inf
+    """What it can be, and so can the bounds of its interval."""
 
     @cached_property
     def mean(self) -> Band:
@@ -55,9 +57,8 @@ class Measured:
 
     def _band(self, statistic: Statistic) -> Band:
         band = self.make_band(self.values, statistic)
-        if not self.is_share:
-            return band
-        return Band(band.point, np.clip(band.low, 0, 1), np.clip(band.high, 0, 1))
+        low, high = (np.clip(bound, self.least, self.most) for bound in (band.low, band.high))
+        return Band(band.point, low, high)
 
 
 def measured(numbers: StudyNumbers, arm: Arm, pattern: str) -> Measured | None:
@@ -75,13 +76,24 @@ def _measure(numbers: StudyNumbers, arm: Arm, pattern: str) -> Measured | None:
     decisions = tuple(sorted(set(rows["decision"].to_list())))
     games = [canonical_name(game) for game in study.games]
     values = placed(rows, games, study.seeds, decisions)
+    values[_diverged(numbers, arm)] = np.nan
     there = ~np.isnan(values).any((0, 1), where=~np.isnan(values).all(-1)[..., None])
     if not there.any() or np.isnan(values).all(-1).all(-1).any():
         return None
     values = values[..., there]
     shown = tuple(np.array(decisions)[there].tolist())
     is_share = pattern == DORMANT or pattern.endswith(_CHANGED)
-    return Measured(shown, values, numbers.band, is_share)
+    is_rank = pattern in POOLED or pattern in POOLED.values()
+    least, most = 0.0 if is_share or is_rank else -np.inf, 1.0 if is_share else np.inf
+    return Measured(shown, values, numbers.band, least, most)
+
+
+def _diverged(numbers: StudyNumbers, arm: Arm) -> Bool[np.ndarray, "games seeds"]:
+    """Runs of which nothing was measured after some time; the others are shown at all times."""
+    gone, study = set(numbers.diverged), numbers.compared.study
+    return np.array(
+        [[(arm.name, canonical_name(g), s) in gone for s in study.seeds] for g in study.games]
+    )
 
 
 def _matching_rows(numbers: StudyNumbers, pattern: str) -> dict[Any, pl.DataFrame]:
@@ -122,7 +134,7 @@ def max_q(numbers: StudyNumbers, arm: Arm, role: str) -> Measured | None:
 def exposure(numbers: StudyNumbers, arm: Arm) -> Float[np.ndarray, "games seeds"] | None:
     found = [greedy_changed(numbers, arm, role) for role in _readers(numbers, arm)]
     if not found:
-        return np.zeros((len(numbers.compared.study.games), len(numbers.compared.study.seeds)))
+        return np.where(_diverged(numbers, arm), np.nan, 0.0)
     there = [one.values.mean(-1) for one in found if one is not None]
     return np.mean(there, axis=0) if len(there) == len(found) else None
 
@@ -160,11 +172,10 @@ def sentences(numbers: StudyNumbers) -> list[str]:
         pair = np.stack([exposures[:, game].ravel(), scores[:, game].ravel()])
         pair = pair[:, ~np.isnan(pair).any(0)]
         by_game.append(rank_correlation(*pair))
-    shares = np.nanmean(exposures, axis=(1, 2))
     readers = [bool(_readers(numbers, arm)) for arm in arms]
     listed = ", ".join(
-        f"{arm.name} {share:.0%}"
-        for arm, share, reads in zip(arms, shares, readers, strict=True)
+        f"{arm.name} {np.nanmean(share):.0%}"
+        for arm, share, reads in zip(arms, exposures, readers, strict=True)
         if reads
     )
     others = ", ".join(arm.name for arm, reads in zip(arms, readers, strict=True) if not reads)
@@ -172,6 +183,7 @@ def sentences(numbers: StudyNumbers) -> list[str]:
         "Running statistics change this share of the greedy actions, while training, in the roles "
         f"that choose actions and read them: {listed}."
     ) + (f" No such role of {others} reads them, which counts as 0." if others else "")
+    shown += diverged_words(numbers, arms)
     if np.isnan(by_game).all():  # all alike: nothing to order by
         return [shown]
     together = float(np.nanmean(by_game))

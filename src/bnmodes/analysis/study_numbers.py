@@ -304,11 +304,11 @@ class StudyNumbers:
             notes = [missing_text(len(missing), len(arms) * len(study.games) * len(study.seeds))]
             if without := [name for name in arms if name not in there]:
                 notes.append(f"none of {', '.join(without)}")
-            used = len(self.compared.study.games) + len(self.undividable)
-            if compares_games and used < len(study.games):
-                notes.append(f"{used} of {len(study.games)} games compared")
-            elif compares_games and self.compared.missing:
-                notes.append("only seeds that every arm has are compared")
+        used = len(self.compared.study.games) + len(self.undividable)
+        if compares_games and used < len(study.games):  # because of any arm, also at other UTDs
+            notes.append(f"{used} of {len(study.games)} games compared")
+        elif compares_games and self.compared.missing:
+            notes.append("only seeds that every arm has are compared")
         if compares_games and self.undividable:
             notes.append(f"without {', '.join(self.undividable)}: reference not above 0")
         return "; ".join(notes)

@@ -1,7 +1,8 @@
 """Numbers in sentences: counts with their noun, and a point with its interval."""
 
+from collections.abc import Mapping
+
 from bnmodes.analysis.statistics import Interval
-from bnmodes.studies.study import Study
 
 
 def counted(number: int, noun: str) -> str:
@@ -9,9 +10,12 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def games_and_seeds(study: Study) -> str:
-    """As "2 games and 5 seeds"."""
-    return f"{counted(len(study.games), 'game')} and {counted(len(study.seeds), 'seed')}"
+def games_and_seeds(seeds: Mapping[str, int]) -> str:
+    """As "2 games and 5 seeds" of the numbers of seeds by game; games that have fewer are named."""
+    most = max(seeds.values())
+    said = f"{counted(len(seeds), 'game')} and {counted(most, 'seed')}"
+    fewer = [f"{game}: {count}" for game, count in seeds.items() if count < most]
+    return f"{said}, fewer on some ({', '.join(fewer)})" if fewer else said
 
 
 def written(interval: Interval, unit: str = "", *, sign: bool = False) -> str:

@@ -94,8 +94,7 @@ def compare(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]:
 def read(path: Path) -> dict[str, Any]:
     try:
         result = json.loads(path.read_text())
-        if not isinstance(result["cases"], dict):
-            raise KeyError
+        compare(result, result)  # or it would fail when all has been measured
         return result
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError):
         raise UsageError(f"{path} is no result of `bnmodes bench --out`.") from None

@@ -119,6 +119,8 @@ def study_status(args: list[str]) -> None:
     study = options.study()
     from bnmodes.runs.folder import RunFolder
     from bnmodes.studies.results import (
+        damaged_notes,
+        damaged_runs,
         imported_note,
         is_imported,
         outdated_notes,
@@ -129,23 +131,20 @@ def study_status(args: list[str]) -> None:
     from bnmodes.studies.status import status_table
 
     require_results(options.out)
-    outdated = outdated_runs(study, options.out)
-    console.print(status_table(study, options.out, run_states(options.out), outdated))
+    outdated, damaged = outdated_runs(study, options.out), damaged_runs(study, options.out)
+    console.print(status_table(study, options.out, run_states(options.out), outdated, damaged))
     finished = [run for run in study.runs if RunFolder(run_path(options.out, run)).finished]
     imported = imported_note([r for r in finished if is_imported(r, options.out)], len(finished))
-    for sentence in (*outdated_notes(outdated, options.out), *filter(None, [imported])):
+    left_out = outdated_notes(outdated, options.out) + damaged_notes(damaged)
+    for sentence in (*left_out, *filter(None, [imported])):
         console.print(wrapped(f"note: {sentence}"))
 
 
 def tell_changes(results: "StudyResults") -> None:
     """What of the found runs is not as it would be run now."""
-    from bnmodes.studies.results import damaged_notes, imported_note, outdated_notes
-    from bnmodes.studies.schedule import changed_plugins
+    from bnmodes.studies.result_notes import change_notes
 
-    finished = set(results.study.runs) - set(results.missing)
-    left_out = outdated_notes(results.outdated, results.root) + damaged_notes(results.damaged)
-    imported = filter(None, [imported_note(results.imported, len(finished))])
-    for sentence in (*changed_plugins(finished, results.root), *left_out, *imported):
+    for sentence in change_notes(results):
         console.print(wrapped(f"note: {sentence}"))
 
 

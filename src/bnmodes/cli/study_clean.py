@@ -40,6 +40,9 @@ def study_clean(args: list[str]) -> None:
         if folder.finished:
             folder.discard_checkpoints()  # a kill may have come between the mark and this
             continue
+        if damage := folder.damage():  # it was finished once
+            console.print(f"kept: {run}: {damage}; `bnmodes study run` would set it aside")
+            continue
         found = True
         console.print(f"{'deleted' if options.yes else 'would delete'}: {run}")
         if options.yes:

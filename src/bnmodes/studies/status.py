@@ -165,19 +165,20 @@ def status_table(
     root: Path,
     queue: Mapping[Path, str] | None = None,
     outdated: Collection[StudyRun] = (),
+    damaged: Collection[StudyRun] = (),
 ) -> Table:
     """Per arm: how many runs are finished, running now, stopped half-way, and not begun, which is
     what the files say; and beside it what a cluster's queue says of the arm's runs.
 
     Columns of their own have, where there are any, the runs that run without a sign of life, that
-    diverged, and whose folder holds another run."""
-    states_of = {
-        run: "outdated" if run in outdated else _state(RunFolder(run_path(root, run)))
-        for run in study.runs
-    }
+    diverged, whose folder holds another run, and of which a file was changed since they finished.
+    """
+    states_of = {run: _state(RunFolder(run_path(root, run))) for run in study.runs}
+    states_of |= dict.fromkeys(outdated, "outdated") | dict.fromkeys(damaged, "damaged")
     table = Table("arm", box=None, header_style="dim")
     columns = ["finished", "running", "stopped", "not begun"]
-    columns += [s for s in ("silent", "diverged", "outdated") if s in states_of.values()]
+    unusual = ("silent", "diverged", "outdated", "damaged")
+    columns += [state for state in unusual if state in states_of.values()]
     for column in columns:
         table.add_column(column, justify="right")
     if queue is not None:

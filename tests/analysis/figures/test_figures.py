@@ -214,6 +214,25 @@ def test_a_note_counts_the_runs_of_its_own_figure():
     ]
 
 
+def test_a_figure_of_one_utd_says_that_games_are_missing_at_another():
+    study = STUDY_B.restricted(
+        arms=["C51 UTD 0.25", "BN UTD 0.25", "C51 UTD 12"], games=["atari/Pong", "atari/Alien"]
+    )
+    results = synthetic_results(
+        study, is_missing=lambda run: run.arm == "C51 UTD 12" and run.game == "atari/Alien"
+    )
+    assert notes(draw_bars(numbers_of(results, True))) == ["1 of 2 games compared"]
+
+
+def test_captions_count_the_seeds_that_are_compared():
+    results = synthetic_results(
+        minatar_study(), is_missing=lambda run: run.arm == "LN" and run.seed > 0
+    )
+    for drawing in registry.draw_all(numbers_of(results, True)):
+        if drawing.name != "per-game":
+            assert "over 2 games and 1 seed" in drawing.caption
+
+
 def test_arms_are_compared_on_the_games_that_all_of_them_have():
     """A game that one arm lacks is left out for all; an arm without any run is named."""
     results = synthetic_results(

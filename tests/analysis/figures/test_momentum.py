@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.collections import LineCollection
 
 from bnmodes.analysis.arms import momentum_of, sweeps_of
 from bnmodes.analysis.figures.figure import draw_all
@@ -86,6 +87,18 @@ def test_the_quick_study_has_panels_for_each_game_and_all_its_figures():
     assert [axes.get_title("left") for axes in drawn["momentum"].figure.axes] == [
         "breakout: AUC", "breakout: Final", "space invaders: AUC", "space invaders: Final",
     ]  # fmt: skip
+
+
+def test_an_arm_with_one_momentum_has_an_error_bar():
+    results = synthetic_results(QUICK, level=level)
+    axes = draw_momentum(StudyNumbers(results, resamples=RESAMPLES)).axes[0]
+    bars = [one for one in axes.collections if isinstance(one, LineCollection)]
+    runs = auc(collect(results, "BN batch at bootstrap only 0.999"))[0]
+    error = runs.std(ddof=1) / np.sqrt(3)
+    assert any(
+        np.allclose(bar.get_segments()[0][:, 1], [runs.mean() - error, runs.mean() + error])
+        for bar in bars
+    )
 
 
 def test_more_games_than_fit_are_drawn_as_their_iqm():

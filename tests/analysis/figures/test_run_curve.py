@@ -53,7 +53,8 @@ def test_ten_runs_have_a_look_and_a_name_each_and_the_names_do_not_overlap(tmp_p
     assert set(lines) == {f"{run.spec.arm}, seed {run.seed}" for run in runs}
     assert len({line.get_color() for line in lines.values()}) == 10
     figure.draw_without_rendering()
-    (legend,) = figure.legends
+    meanings, legend = figure.legends
+    assert [text.get_text() for text in meanings.get_texts()] == ["evaluation games (mean)"]
     boxes = [text.get_window_extent() for text in legend.get_texts()]
     assert len(boxes) == 10
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[i + 1 :])

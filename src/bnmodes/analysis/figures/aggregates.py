@@ -8,12 +8,11 @@ from collections.abc import Iterator
 
 from matplotlib.figure import Figure
 
-from bnmodes.analysis.captions import intervals_as
+from bnmodes.analysis.captions import compared_words, intervals_as
 from bnmodes.analysis.figures.figure import Drawing, study_figure
 from bnmodes.analysis.figures.style import TITLE, in_house_style, new_figure, note_missing
 from bnmodes.analysis.statistics import AGGREGATES
 from bnmodes.analysis.study_numbers import StudyNumbers
-from bnmodes.analysis.wording import games_and_seeds
 
 PANELS = ("median", "IQM", "mean")
 GAP = "optimality gap"
@@ -22,10 +21,9 @@ GAP = "optimality gap"
 @study_figure(place=6)
 def aggregates(numbers: StudyNumbers) -> Iterator[Drawing]:
     at_utd = f" at {name}" if (name := numbers.utd_name(numbers.utds[0])) else ""
-    study = numbers.compared.study
     gap = " The optimality gap is how far runs stay below 1 on average: lower is better."
     caption = (
-        f"Aggregates of the final score{at_utd}, over {games_and_seeds(study)}; "
+        f"Aggregates of the final score{at_utd}, over {compared_words(numbers)}; "
         f"{intervals_as(numbers, 'boxes: {}')}.{gap * numbers.human}"
     )
     yield Drawing("aggregates", draw_aggregates(numbers), caption)

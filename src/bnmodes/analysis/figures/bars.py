@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bnmodes.analysis.captions import intervals_as
+from bnmodes.analysis.captions import compared_words, intervals_as
 from bnmodes.analysis.figures.figure import Drawing, study_figure
 from bnmodes.analysis.figures.style import (
     TITLE,
@@ -20,7 +20,6 @@ from bnmodes.analysis.palette import PUBLISHED, ArmStyle
 from bnmodes.analysis.published_arms import published_interval
 from bnmodes.analysis.statistics import Interval
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
-from bnmodes.analysis.wording import games_and_seeds
 
 
 @study_figure(place=1)
@@ -29,7 +28,7 @@ def bars(numbers: StudyNumbers) -> Iterator[Drawing]:
     dotted = "; dotted: the point estimate of " if numbers.reference_point("auc") else ""
     study = numbers.compared.study
     caption = (
-        f"AUC and final IQM{at_utd}, over {games_and_seeds(study)}. "
+        f"AUC and final IQM{at_utd}, over {compared_words(numbers)}. "
         f"{intervals_as(numbers, 'Bars with {}')}{dotted}{study.reference if dotted else ''}."
         + _published_words(numbers)
     )

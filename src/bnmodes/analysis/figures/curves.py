@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bnmodes.analysis.captions import intervals_as
+from bnmodes.analysis.captions import compared_words, intervals_as
 from bnmodes.analysis.figures.figure import Drawing, study_figure
 from bnmodes.analysis.figures.style import (
     TITLE,
@@ -20,15 +20,13 @@ from bnmodes.analysis.figures.time_axis import finish_horizontal, horizontal, ti
 from bnmodes.analysis.palette import PUBLISHED, ArmStyle
 from bnmodes.analysis.published_arms import published_curve
 from bnmodes.analysis.study_numbers import StudyNumbers
-from bnmodes.analysis.wording import games_and_seeds
 
 
 @study_figure(place=4)
 def curves(numbers: StudyNumbers) -> Iterator[Drawing]:
-    study = numbers.compared.study
     scales = " Each panel has its own vertical scale." if len(numbers.utds) > 1 else ""
     caption = (
-        f"IQM while learning ({numbers.unit}), over {games_and_seeds(study)}; "
+        f"IQM while learning ({numbers.unit}), over {compared_words(numbers)}; "
         f"{intervals_as(numbers, 'bands: {}, whole runs resampled')}.{scales}"
         + " Dotted grey: published by others."
         * any(arm.scores for arm in numbers.published)

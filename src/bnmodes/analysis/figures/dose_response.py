@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from bnmodes.analysis.captions import intervals_as
+from bnmodes.analysis.captions import diverged_words, intervals_as
 from bnmodes.analysis.figures.figure import Drawing, study_figure
 from bnmodes.analysis.figures.style import (
     TITLE,
@@ -52,7 +52,7 @@ def dose_response(numbers: StudyNumbers) -> Iterator[Drawing]:
         "forward in the same runs, mean over training, games and seeds: how far running statistics "
         "are from those of the batch (|difference of means| in standard deviations), the share of "
         "greedy actions that they change or would change, and the mean max-Q; faint: each game."
-    )
+    ) + diverged_words(numbers, list(numbers.arms))
     yield Drawing("dose-response", draw_dose_response(numbers, screen), caption)
 
 

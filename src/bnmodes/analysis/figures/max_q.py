@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from bnmodes.analysis.captions import intervals_as
+from bnmodes.analysis.captions import diverged_words, intervals_as
 from bnmodes.analysis.figures.diagnostic_curves import finish, handles
 from bnmodes.analysis.figures.figure import Drawing, study_figure
 from bnmodes.analysis.figures.style import (
@@ -42,7 +42,7 @@ def max_q_curves(numbers: StudyNumbers) -> Iterator[Drawing]:
             f"{intervals_as(numbers, 'bands: {}')}. A higher max-Q without a higher return may be "
             "overestimation. Where one arm runs away the axis is linear up to the grey line and "
             f"logarithmic beyond{cut}."
-        )
+        ) + diverged_words(numbers, [arm for _, arm in numbers.arms_at(numbers.utds[0])])
         yield Drawing("max-q", figure, caption)
 
 

@@ -6,8 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from bnmodes.analysis.arms import Series
-from bnmodes.analysis.captions import intervals_as
+from bnmodes.analysis.arms import Series, utd_of
+from bnmodes.analysis.captions import diverged_words, intervals_as
 from bnmodes.analysis.figures.diagnostic_curves import (
     draw_floor,
     draw_measured,
@@ -50,6 +50,8 @@ def mismatch(numbers: StudyNumbers) -> Iterator[Drawing]:
             "two batches of that size would show. Below: share of greedy actions that differ "
             "between running and batch statistics on the same rows; of a critic, which chooses "
             f"none, the mean change of Q. {intervals_as(numbers, 'Bands: {}')}."
+        ) + diverged_words(
+            numbers, [arm for arm in batchnorm_arms(numbers) if utd_of(arm) == numbers.utds[0]]
         )
         yield Drawing("mismatch", figure, caption)
 

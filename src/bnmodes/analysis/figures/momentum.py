@@ -100,7 +100,8 @@ def momentum_panel(axes: Axes, numbers: StudyNumbers, measure: str, game: int | 
     momenta = sorted({m for sweep in numbers.sweeps for m in sweep.by_momentum if m is not None})
     for sweep, style in _styled(numbers):
         _draw_sweep(axes, numbers, sweep, style, measure, game, momenta)
-    name = f"IQM of {len(games)} games" if game is None else game_title(games[game])
+    compared = len(numbers.compared.study.games)
+    name = f"IQM of {compared} games" if game is None else game_title(games[game])
     axes.set_title(f"{name}: {MEASURE_NAMES[measure]}", **TITLE)
     axes.set_xticks(range(len(momenta)), [f"{momentum:g}" for momentum in momenta])
     axes.set_xlim(-0.3, len(momenta) - 0.7)

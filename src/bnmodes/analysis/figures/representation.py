@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
 
-from bnmodes.analysis.captions import intervals_as
+from bnmodes.analysis.captions import diverged_words, intervals_as
 from bnmodes.analysis.figures.diagnostic_curves import finish
 from bnmodes.analysis.figures.figure import Drawing, study_figure
 from bnmodes.analysis.figures.style import (
@@ -48,7 +48,7 @@ def representation_caption(numbers: StudyNumbers) -> str:
         "that were computed in one batch; thin with +, where batch statistics make another: "
         "of minibatches that were normalised each by itself and pooled, which adds their noise. "
         f"{intervals_as(numbers, 'Bands: pointwise {}')}."
-    )
+    ) + diverged_words(numbers, list(numbers.arms))
 
 
 @in_house_style

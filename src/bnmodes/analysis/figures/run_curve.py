@@ -52,10 +52,9 @@ def learning_curve(runs: list[RunFolder], path: Path) -> None:
     axes.margins(x=0)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
-    if len(runs) <= _DETAILED:
-        meanings = _meanings(drawn)
-        plain: dict[str, Any] = {"frameon": False, "fontsize": 8.5, "ncols": len(meanings)}
-        figure.legend(handles=meanings, loc="outside lower center", **plain)
+    meanings = _meanings(drawn)
+    plain: dict[str, Any] = {"frameon": False, "fontsize": 8.5, "ncols": len(meanings)}
+    figure.legend(handles=meanings, loc="outside lower center", **plain)
     if len(runs) > 1:
         curves = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
         # In the order of their ends.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bnmodes.analysis.captions import intervals_as
+from bnmodes.analysis.captions import compared_words, intervals_as
 from bnmodes.analysis.figures.figure import Drawing, study_figure
 from bnmodes.analysis.figures.style import (
     TITLE,
@@ -18,17 +18,15 @@ from bnmodes.analysis.figures.style import (
 )
 from bnmodes.analysis.statistics import along
 from bnmodes.analysis.study_numbers import MEASURE_NAMES, MEASURES, StudyNumbers
-from bnmodes.analysis.wording import games_and_seeds
 from bnmodes.errors import UsageError
 
 
 @study_figure(place=2)
 def scaling(numbers: StudyNumbers) -> Iterator[Drawing]:
     if len(numbers.utds) > 1:
-        study = numbers.compared.study
         caption = (
             "AUC and final IQM against updates per decision, over "
-            f"{games_and_seeds(study)}; {intervals_as(numbers, 'bands: {}')}."
+            f"{compared_words(numbers)}; {intervals_as(numbers, 'bands: {}')}."
         )
         yield Drawing("scaling", draw_scaling(numbers), caption)
 

@@ -52,7 +52,10 @@ def new_figure(
 def draw_band(
     axes: Axes, x: Sequence[float | int] | np.ndarray, band: Band, style: ArmStyle, **look
 ) -> None:
-    """A line in its band; a single time is a dot."""
+    """A line in its band; a single time is a dot with its error bar."""
+    if len(x) == 1:
+        whole = Interval(*(float(bound[0]) for bound in (band.point, band.low, band.high)))
+        axes.errorbar(x, band.point, error_bars([whole]), color=style.colour, fmt="none", capsize=3)
     axes.fill_between(x, band.low, band.high, color=style.colour, alpha=0.15, linewidth=0)
     single = {"marker": "o"} if len(x) == 1 else {}
     axes.plot(x, band.point, **(style.line | {"linewidth": 1.7} | single | look))

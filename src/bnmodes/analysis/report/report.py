@@ -49,6 +49,7 @@ def write_report(numbers: StudyNumbers, path: Path, formats: Sequence[Format] = 
     folder = path.with_name(f"{path.stem}-figures")
     folder.mkdir(parents=True, exist_ok=True)
     pictures = {one.name: _picture(one, folder, formats) for one in draw_all(numbers)}
+    _delete_earlier(folder, {f"{name}.{end}" for name in pictures for end in ("png", *formats)})
     study = numbers.results.study
     first = pictures.pop(_FIRST, "")
     body = [
@@ -74,6 +75,13 @@ def write_report(numbers: StudyNumbers, path: Path, formats: Sequence[Format] = 
     with replacing(path) as aside:
         aside.write_text(page(f"Study {study.name}", body), encoding="utf-8")
     return path
+
+
+def _delete_earlier(folder: Path, written: set[str]) -> None:
+    """Figures that an earlier report left, of other arms or in other formats."""
+    for path in folder.iterdir():
+        if path.suffix in (".png", ".pdf", ".svg") and path.name not in written:
+            path.unlink()
 
 
 def _picture(drawing: Drawing, folder: Path, formats: Sequence[Format]) -> str:

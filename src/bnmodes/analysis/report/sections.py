@@ -3,6 +3,7 @@
 import numpy as np
 
 from bnmodes.analysis.captions import intervals_as, percent_words
+from bnmodes.analysis.contrasts import Contrast
 from bnmodes.analysis.findings import headline, summary
 from bnmodes.analysis.published_arms import published_interval
 from bnmodes.analysis.report.page import (
@@ -64,9 +65,9 @@ def contrasts_section(numbers: StudyNumbers) -> str:
             [
                 arm_name(numbers, one.arm),
                 text_cell(one.verdict),
-                interval_cell(f"{measure}|difference|{one.arm.name}", one.difference),
-                number_cell(f"{measure}|p|{one.arm.name}", one.p),
-                interval_cell(f"{measure}|improvement|{one.arm.name}", one.improvement),
+                interval_cell(f"{measure}|difference|{_pair(one)}", one.difference),
+                number_cell(f"{measure}|p|{_pair(one)}", one.p),
+                interval_cell(f"{measure}|improvement|{_pair(one)}", one.improvement),
                 text_cell(f"{one.games_ahead} of {one.games}"),
                 text_cell(one.other.name),
             ]
@@ -77,6 +78,10 @@ def contrasts_section(numbers: StudyNumbers) -> str:
         header += ["games ahead", "against"]
         content += [f"<h3>{MEASURE_NAMES[measure]}</h3>", table(header, rows)]
     return section("contrasts", "Contrasts", *content)
+
+
+def _pair(contrast: Contrast) -> str:
+    return f"{contrast.arm.name}|{contrast.other.name}"
 
 
 def aggregates_section(numbers: StudyNumbers) -> str:
