@@ -12,13 +12,14 @@ import pytest
 
 from bnmodes.analysis.arms import utd_of
 from bnmodes.analysis.captions import percent_words
+from bnmodes.analysis.comparable import comparable
 from bnmodes.analysis.findings import headline, summary
 from bnmodes.analysis.report.report import write_report
 from bnmodes.analysis.report.summary_table import summary_table
 from bnmodes.analysis.resampling import bootstrap, paired_difference, probability_of_improvement
 from bnmodes.analysis.scores import auc, collect, final
 from bnmodes.analysis.statistics import AGGREGATES, iqm, percent_of_reference
-from bnmodes.analysis.study_numbers import StudyNumbers, comparable
+from bnmodes.analysis.study_numbers import StudyNumbers
 from bnmodes.errors import UsageError
 from bnmodes.networks.torsos import torso_description
 from bnmodes.studies import paper
@@ -79,7 +80,7 @@ def small(tmp_path_factory):
 def large(tmp_path_factory):
     """Games and seeds of the paper, at two UTDs of its six; all arms are compared with C51."""
     arms = [arm.name for arm in STUDY_B.arms if utd_of(arm) in (0.25, 8)]
-    results = synthetic_results(replace(STUDY_B.restricted(arms=arms), contrasts=()))
+    results = synthetic_results(replace(STUDY_B.restricted(arms=arms), contrasts=(), part_of=None))
     path = tmp_path_factory.mktemp("large") / "report.html"
     write_report(StudyNumbers(results, resamples=RESAMPLES, table="mnih2015"), path)
     return results, path

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from bnmodes.analysis.arms import series_of
+from bnmodes.analysis.comparable import comparable
 from bnmodes.analysis.contrasts import UNJUDGED
 from bnmodes.analysis.figures import figure as registry
 from bnmodes.analysis.figures.aggregates import draw_aggregates
@@ -22,7 +23,7 @@ from bnmodes.analysis.palette import COLOURS, styles_of
 from bnmodes.analysis.resampling import bootstrap, curve
 from bnmodes.analysis.scores import auc, collect, final
 from bnmodes.analysis.statistics import AGGREGATES, iqm, percent_of_reference
-from bnmodes.analysis.study_numbers import StudyNumbers, comparable
+from bnmodes.analysis.study_numbers import StudyNumbers
 from bnmodes.errors import UsageError
 from bnmodes.studies.paper import F as STUDY_F
 from bnmodes.studies.registry import STUDIES
