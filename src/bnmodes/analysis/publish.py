@@ -179,5 +179,9 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without the signs that Markdown takes for its own."""
-    return text.replace("|", "\\|").replace("*", "\\*").replace("<", "&lt;").replace("_", "\\_")
+    """Without the signs that Markdown takes for its own; between backticks only | is one."""
+    parts = text.replace("|", "\\|").split("`")
+    for place in range(0, len(parts), 2):
+        part = parts[place].replace("*", "\\*").replace("<", "&lt;")
+        parts[place] = part.replace("_", "\\_")
+    return "`".join(parts)
