@@ -56,3 +56,13 @@ def test_an_option_means_one_thing_in_all_commands(run):
         out = run(command, "--help")[1]
         assert "--game-seed" in out
         assert "--seed " not in out
+
+
+def test_help_says_which_statistics_each_arm_uses(run):
+    lines = run("train", "c51", "--help")[1].splitlines()
+    arms = dict(line.split(maxsplit=1) for line in lines if re.match(r"  [a-z]+(-[a-z]+)?  ", line))
+    assert arms["bn-running"].strip() == "bootstrap: running; act: running"
+    assert arms["bn-tracked"].strip() == "bootstrap: tracked; act: running"
+    assert arms["bn-pool"].strip() == "bootstrap: batch (pool); act: running"
+    assert arms["bn-anchored"].strip() == "bootstrap: batch; act: batch (acting+replay)"
+    assert arms["ln"].strip() == "no BatchNorm"

@@ -3,7 +3,6 @@
 import math
 import os
 import sys
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
@@ -13,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bnmodes import plugins
-from bnmodes.agents.registry import AGENTS, find_agent, require_known
+from bnmodes.agents.registry import AGENTS, arm_settings, find_agent, require_known
 from bnmodes.cli.existing_runs import OfRun
 from bnmodes.cli.options import (
     NONE_BY_DEFAULT,
@@ -28,7 +27,7 @@ from bnmodes.envs.registry import env_spec, env_suite, list_envs
 from bnmodes.errors import UsageError
 from bnmodes.execution import PLAIN, Execution, keep_freed_memory
 from bnmodes.nearest import nearest
-from bnmodes.protocol import explain, explain_json
+from bnmodes.protocol import Forward, Protocol, explain, explain_json
 from bnmodes.runs.folder import RunFolder
 from bnmodes.runs.sinks import SinkName, require_usable
 from bnmodes.runs.spec import RunSpec
@@ -89,11 +88,33 @@ def agent_named(args: list[str], command: str) -> tuple[str, list[str]]:
     return agent, rest
 
 
-def described(agent: str) -> str:
-    """The agent in a line, and its arms in others: the help wraps no line of its beginning."""
+def described(agent: str, env: str) -> str:
+    """The agent in a line, and a line for each of its arms."""
     kind = find_agent(agent)
-    arms = textwrap.wrap(f"Arms: {', '.join(kind.arms)}.", 78, break_on_hyphens=False)
-    return "\n\n".join([f"{kind.summary}.", *arms])
+    width = max(map(len, kind.arms))
+    arms = [
+        f"  {arm.ljust(width)}  {_in_short(arm_settings(agent, arm, env_suite(env)).protocol)}"
+        for arm in kind.arms
+    ]
+    return "\n".join(
+        [f"{kind.summary}.", "", "Arms, and the statistics of their BatchNorm:", *arms]
+    )
+
+
+def _in_short(protocol: Protocol) -> str:
+    """The statistics of the two roles that arms differ in most."""
+    words = {"bootstrap": _statistics(protocol.bootstrap), "act": _statistics(protocol.act)}
+    if set(words.values()) == {"none"}:
+        return "no BatchNorm"
+    return "; ".join(f"{role}: {statistics}" for role, statistics in words.items())
+
+
+def _statistics(forward: Forward) -> str:
+    if forward.track is not None:
+        return "tracked"
+    if forward.population in ("joined", "acting+replay"):
+        return f"{forward.statistics} ({forward.population})"
+    return forward.statistics + f" ({forward.moments})" * (forward.moments != "own")
 
 
 def train_command(args: list[str]) -> None:
@@ -110,7 +131,8 @@ def train_command(args: list[str]) -> None:
         rest,
         f"bnmodes train {agent}",
         options_type(choice=default.choice, details=default.details),
-        f"Train {described(agent)}\n\nThe same command again goes on with a stopped run.",
+        f"Train {described(agent, default.choice.env)}\n\n"
+        "The same command again goes on with a stopped run.",
     )
     spec = RunOptions(agent=agent, choice=given.choice, details=given.details).spec()
     options: HowToTrain = given.how
@@ -218,7 +240,7 @@ def explain_command(args: list[str]) -> None:
             rest,
             f"bnmodes explain {agent}",
             options_type(choice=default.choice, details=default.details),
-            f"Explain {described(agent)}",
+            f"Explain {described(agent, default.choice.env)}",
         )
         spec = RunOptions(agent=agent, choice=given.choice, details=given.details).spec()
         env_spec(spec.env)  # refuses a game that cannot be made, before anything is printed
