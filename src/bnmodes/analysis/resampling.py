@@ -128,10 +128,13 @@ def shared_runs(
 def probability_of_improvement(
     a: Float[np.ndarray, "games seeds_a"], b: Float[np.ndarray, "games seeds_b"], **options
 ) -> Interval:
-    """Mean over games of P(a run of `a` beats a run of `b`), where a tie is half a win."""
+    """Mean over games of P(a run of `a` beats a run of `b`), where a tie is half a win. If one arm
+    wins every pair so does it in every resample, which says nothing of more seeds: no interval."""
     how = Resampling(**options)
     draws_a, draws_b = how.draws(~np.isnan(a), ~np.isnan(b))
     point, replicates = _superiority(a, b), _replicates(_superiority, (a, draws_a), (b, draws_b))
+    if point in (0, 1):
+        return Interval(float(point), np.nan, np.nan)
     wins, games = _wins(a, b), len(a)
     by_run = (_mean(wins, -1), _mean(wins, -2))
     variances = [
