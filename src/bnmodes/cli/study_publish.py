@@ -50,7 +50,8 @@ def study_publish(args: list[str]) -> None:
     publish(results, _about(options, folder, results), folder)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     done = len(study.runs) - len(results.missing)
-    console.print(f"{folder}: {done} of {len(study.runs)} runs, {size / 1e6:.2f} MB")
+    declared = len(study.whole.runs)
+    console.print(f"{folder}: {done} of {declared} runs, {size / 1e6:.2f} MB")
 
 
 def _about(options: Publish, folder: Path, results: Any) -> dict[str, Any]:
