@@ -62,7 +62,7 @@ def test_the_first_seed_of_every_arm_of_the_screen_comes_before_the_second():
 
 
 @pytest.mark.parametrize(
-    ("study", "minibatch"), [(WHY_C51, 8), (WHY_C51_PAPER, 32), (WHY_C51_SMALL, 32)]
+    ("study", "minibatch"), [(WHY_C51, 4), (WHY_C51_PAPER, 32), (WHY_C51_SMALL, 32)]
 )
 def test_the_arms_that_explain_c51_differ_in_their_forwards_only(study, minibatch):
     found = settings_of(study)

@@ -174,7 +174,7 @@ def test_hashes_stay_what_they_were():
         "quick-actor-critics": "09278740b2fe",
         "why-pqn": "d75a13b657d7",
         "screen-c51": "c8a8efa8b55c",
-        "why-c51": "95cef15d8e1a",
+        "why-c51": "983ba9f39cc0",
         "why-c51-paper": "892a1bd616e5",
         "why-c51-small": "08a90af414cb",
         "pong-short": "66c92aedad7c",
