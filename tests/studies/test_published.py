@@ -3,16 +3,13 @@
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from bnmodes.analysis import publish
-from bnmodes.cli import study_publish as study_publish_module
 from bnmodes.cli.study_publish import study_publish
-from bnmodes.errors import UsageError
 from bnmodes.files import sha256_of
 from bnmodes.runs.completion import checksum_of
 from bnmodes.runs.folder import RunFolder
@@ -130,51 +127,76 @@ def test_a_page_says_what_was_found_and_how(published):
     assert size < 1e6
 
 
-def test_a_page_names_the_versions_of_every_run(root, published, run, monkeypatch, tmp_path):
-    monkeypatch.setattr(publish, "draw_all", lambda numbers: ())  # seconds
-    mine = shutil.copytree(root, tmp_path / "mine")
-    folder = RunFolder(run_path(mine, STUDY.runs[1]))
-    described = json.loads(folder.spec_path.read_text())
-    ours, python = described["versions"]["torch"], described["python"]
-    described |= {"versions": described["versions"] | {"torch": "1.0"}, "python": "2.7"}
-    folder.spec_path.write_text(json.dumps(described))
+def rewrite_spec(folder, **described):
+    """As if the run had been begun so; None: without it."""
+    written = json.loads(folder.spec_path.read_text()) | described
+    folder.spec_path.write_text(
+        json.dumps({name: value for name, value in written.items() if value is not None})
+    )
     done = json.loads(folder.done_path.read_text())
     done["sha256"]["spec.json"] = sha256_of(folder.spec_path)
     del done["checksum"]
     folder.done_path.write_text(json.dumps(done | {"checksum": checksum_of(done)}))
-    monkeypatch.setattr(study_publish_module, "processor_name", lambda: "Slide Rule")
-    words = ("--out", mine, "--to", published, "--commit", "abc")
-    code, _, err = run("study", "publish", "small", *words)
-    assert code == 0, err
+
+
+def test_a_page_names_what_every_run_was_made_with(root, published, run, monkeypatch, tmp_path):
+    monkeypatch.setattr(publish, "draw_all", lambda numbers: ())  # seconds
+    mine = shutil.copytree(root, tmp_path / "mine")
+    first, second, _ = (RunFolder(run_path(mine, one)) for one in STUDY.runs[:-1])
+    ours = second.origin()
+    rewrite_spec(
+        second,
+        versions=ours.versions | {"torch": "1.0"},
+        python="2.7",
+        commit="abc",
+        machine="Slide Rule, 1 cores",
+    )
+    words = ("study", "publish", "small", "--out", mine, "--to", published)
+    assert run(*words)[0] == 0
     page = " ".join((published / "README.md").read_text().split())
-    assert f"Commit abc; Python {python} and 2.7, bnmodes" in page
-    assert f"torch {ours} and 1.0, " in page
-    assert "Published on Slide Rule, " in page
+    assert f"Commit {ours.commit} and abc; Python {ours.python} and 2.7, bnmodes" in page
+    assert f"torch {ours.versions['torch']} and 1.0, " in page
+    assert f"machine: {ours.machine} and Slide Rule, 1 cores. " in page
+
+    rewrite_spec(first, commit=None, machine=None)  # as older versions wrote it
+    code, _, err = run(*words)
+    assert code == 2
+    assert f"{STUDY.runs[0]}, does not record its commit: say with --commit" in err
+    assert run(*words, "--commit", "older")[0] == 0
+    about = json.loads((published / "study.json").read_text())
+    assert about["commit"] == f"older and abc and {ours.commit}"
+    assert about["machine"].startswith("not recorded and Slide Rule")
 
 
-def test_the_commit_is_that_of_the_programs_own_repository(tmp_path, monkeypatch):
-    """Not of a user's repository that it happens to be installed inside of."""
-    program = tmp_path / "venv" / "study_publish.py"
-    program.parent.mkdir()
-    program.write_text("")
-    (tmp_path / "paper.tex").write_text("")
+def test_published_results_grow_by_the_runs_that_were_missing(
+    root, published, run, monkeypatch, tmp_path
+):
+    """Imported, the study goes on, and is published whole: every number is that of its runs."""
+    monkeypatch.setattr(publish, "draw_all", lambda numbers: ())  # seconds
+    recorded = r'"(commit|machine)": *(null|"[^"]*"),'
+    change_runs(published, pl.col("spec_json").str.replace_all(recorded, ""))
+    reseal(published, commit="earlier", machine="Abacus")
+    grown = tmp_path / "grown"
+    assert run("study", "import", published, "--out", grown)[0] == 0
+    train(STUDY.runs[-1].spec, run_path(grown, STUDY.runs[-1]), show_progress=False)
+    words = ("study", "publish", "small", "--out", grown, "--to", published)
+    code, _, err = run(*words)
+    assert code == 0, err
+    last = RunFolder(run_path(grown, STUDY.runs[-1])).origin()
+    about = json.loads((published / "study.json").read_text())
+    assert about["commit"] == f"earlier and {last.commit}"
+    assert about["machine"] == f"Abacus and {last.machine}"
 
-    def git(*words):
-        who = ("-c", "user.name=test", "-c", "user.email=test@localhost")
-        done = subprocess.run(
-            ["git", *who, *words], cwd=tmp_path, capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
-
-    git("init")
-    git("add", "paper.tex")
-    git("commit", "-m", "A paper")
-    monkeypatch.setattr(study_publish_module, "__file__", str(program))
-    with pytest.raises(UsageError, match="--commit"):
-        study_publish_module._commit()
-    git("add", "venv")
-    git("commit", "-m", "The program")
-    assert study_publish_module._commit() == git("rev-parse", "--short=12", "HEAD")
+    whole = shutil.copytree(root, tmp_path / "whole")
+    shutil.copytree(run_path(grown, STUDY.runs[-1]), run_path(whole, STUDY.runs[-1]))
+    wanted = set(read_published(published).numbers["metric"])
+    rows = [
+        results.rows(wanted).sort("arm", "game", "seed", "metric", "decision")
+        for results in (gather(STUDY, whole), read_published(published).results(STUDY))
+    ]
+    assert rows[0].equals(rows[1])
+    assert run("study", "import", published, "--out", tmp_path / "again")[0] == 0
+    assert gather(STUDY, tmp_path / "again").missing == ()
 
 
 def test_a_folder_cannot_make_a_file_be_imported(published, run, monkeypatch, tmp_path):
@@ -212,10 +234,6 @@ def test_imported_runs_are_marked_checked_and_never_made_again(published, run, t
     code, _, err = run("audit", folder.path)
     assert code == 2
     assert "are not imported" in err
-    code, _, err = run("study", "publish", "small", "--out", imported, "--to", tmp_path / "again")
-    assert code == 2
-    assert "was imported" in err
-    assert not (tmp_path / "again").exists()
 
     with RunFolder(run_path(imported, STUDY.runs[1])).metrics_path.open("a") as file:
         file.write("{}\n")

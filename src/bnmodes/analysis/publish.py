@@ -34,11 +34,6 @@ def study_numbers(results: StudyResults) -> StudyNumbers:
 def publish(results: StudyResults, about: Mapping[str, Any], folder: Path) -> None:
     """Write the folder, in the place of an earlier one of the same study's results."""
     _refuse_other_content(folder, results.study)
-    if results.imported:
-        raise UsageError(
-            f"{results.imported[0]}, was imported into {results.root}, and only what was run there "
-            "is published: give the --out of the runs themselves."
-        )
     numbers = study_numbers(results)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as place:
@@ -122,8 +117,8 @@ def numbers_page(numbers: StudyNumbers, about: Mapping[str, Any]) -> str:
         sentences,
         "## How it was made",
         f"```sh\n{about['command']}\n```",
-        f"Commit {about['commit']}; Python {about['python']}, {versions}. Published on "
-        f"{about['machine']}: runs do not record theirs. To draw the report again, without a run:",
+        f"Commit {about['commit']}; Python {about['python']}, {versions}; machine: "
+        f"{about['machine']}. To draw the report again, without a run:",
         f"```sh\nbnmodes study import {shlex.quote(about['folder'])}\n{about['report']}\n```",
         _arm_table(numbers),
     ]

@@ -1,12 +1,10 @@
 """`study publish` and `study import`: results as a small folder, and back."""
 
-import os
 import shlex
-import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from rich.console import Console
@@ -17,8 +15,10 @@ from bnmodes.cli.prose import wrapped
 from bnmodes.cli.study import tell_changes
 from bnmodes.cli.study_catalog import Choice
 from bnmodes.errors import UsageError
-from bnmodes.execution import processor_name
 from bnmodes.studies.registry import find_study
+
+if TYPE_CHECKING:
+    from bnmodes.studies.results import StudyResults
 
 A_COMMIT = tyro.conf.arg(metavar="COMMIT", help_behavior_hint="")
 A_STUDY = tyro.conf.arg(metavar="FILE.py", help_behavior_hint="")
@@ -35,7 +35,7 @@ class Publish(Choice):
     to: Annotated[Path | None, WITHOUT_DEFAULT] = None
     """Folder to write; without it, docs/results/STUDY. An earlier one of it is replaced."""
     commit: Annotated[str | None, A_COMMIT] = None
-    """Commit that the runs were made with; without it, the one that this program is at."""
+    """Commit of runs that record none, as older ones and those of an installed wheel."""
 
 
 def study_publish(args: list[str]) -> None:
@@ -54,51 +54,34 @@ def study_publish(args: list[str]) -> None:
     console.print(f"{folder}: {done} of {declared} runs, {size / 1e6:.2f} MB")
 
 
-def _about(options: Publish, folder: Path, results: Any) -> dict[str, Any]:
-    """How the runs were made, with the versions that they record; the machine is this one."""
+def _about(options: Publish, folder: Path, results: "StudyResults") -> dict[str, Any]:
+    """How the runs were made: what they record themselves."""
     from bnmodes.runs.folder import RunFolder
     from bnmodes.studies.results import run_path
 
-    missing = set(results.missing)
-    folders = [
-        RunFolder(run_path(results.root, run)) for run in results.study.runs if run not in missing
-    ]
-    versions = [folder.versions() for folder in folders]
-    names = dict.fromkeys(name for of_run in versions for name in of_run)
-    incomplete = ["--allow-missing"] if missing else []
+    finished = [run for run in results.study.runs if run not in set(results.missing)]
+    origins = [RunFolder(run_path(results.root, run)).origin() for run in finished]
+    commits = [origin.commit or options.commit for origin in origins]
+    if None in commits:
+        run = finished[commits.index(None)]
+        raise UsageError(f"{run}, does not record its commit: say with --commit which it was.")
+    names = dict.fromkeys(name for origin in origins for name in origin.versions)
     return {
         "command": options.command("run"),
-        "report": options.command("report", *incomplete),
+        "report": options.command("report", *["--allow-missing"] * bool(results.missing)),
         "folder": folder.as_posix(),
-        "commit": options.commit or _commit(),
-        "machine": f"{processor_name()}, {os.cpu_count()} cores",
-        "python": _each(folder.python_version() for folder in folders),
-        "versions": {name: _each(of.get(name, "none") for of in versions) for name in names},
+        "commit": _each(commits),
+        "machine": _each(origin.machine or "not recorded" for origin in origins),
+        "python": _each(origin.python for origin in origins),
+        "versions": {
+            name: _each(origin.versions.get(name, "none") for origin in origins) for name in names
+        },
     }
 
 
-def _each(versions: Iterable[str]) -> str:
+def _each(words: Iterable[str | None]) -> str:
     """All that differ, in the order of the runs."""
-    return " and ".join(dict.fromkeys(versions))
-
-
-def _commit() -> str:
-    """Of the repository that has this program's files; marked where files differ from it. One that
-    the program is only installed inside of, such as its user's own, is another's."""
-    here = Path(__file__)
-    try:
-        _git("ls-files", "--error-unmatch", here.name, folder=here.parent)
-        return _git("describe", "--always", "--dirty", "--abbrev=12", folder=here.parent)
-    except (OSError, subprocess.CalledProcessError):
-        raise UsageError(
-            "this program's files are in no git repository: say with --commit which version made "
-            "the runs."
-        ) from None
-
-
-def _git(*words: str, folder: Path) -> str:
-    done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+    return " and ".join(dict.fromkeys(filter(None, words)))
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,12 @@
 """A run's files: its specification, its metrics as they come, and its completion mark."""
 
 import fcntl
-import importlib.metadata
 import json
-import platform
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +17,8 @@ from bnmodes.files import ASIDE, open_in_place, refuse_link, remove_leftovers, s
 from bnmodes.protocol import as_table
 from bnmodes.runs.completion import Completion, read_completion
 from bnmodes.runs.metrics_file import MEND, MetricsFile
+from bnmodes.runs.origin import Origin, origin_here
 from bnmodes.runs.spec import AnotherVersion, RunSpec, spec_from_json
-
-_PACKAGES = ("bnmodes", "torch", "numpy", "ale-py", "minatar")
 
 
 class FolderInUse(UsageError):
@@ -143,13 +140,12 @@ class RunFolder:
     def spec(self) -> RunSpec:
         return self._described(lambda described: spec_from_json(described["spec"]))
 
-    def versions(self) -> dict[str, str]:
-        """Of the packages that it ran with."""
-        return self._described(lambda described: dict(described["versions"]))
-
-    def python_version(self) -> str:
-        """Of the Python that it ran with."""
-        return self._described(lambda described: str(described["python"]))
+    def origin(self) -> Origin:
+        """What it was begun with."""
+        names = [field.name for field in fields(Origin)]
+        return self._described(
+            lambda described: Origin(**{n: described[n] for n in names if n in described})
+        )
 
     def changed_plugins(self) -> list[str]:
         """A sentence for each user's file that is not the one that this run was begun with."""
@@ -275,8 +271,7 @@ def _described(spec: RunSpec, execution: Execution) -> dict[str, Any]:
         "protocol": as_table(
             spec.settings.protocol, spec.settings.capabilities(spec.evaluation.episodes)
         ),
-        "versions": {name: importlib.metadata.version(name) for name in _PACKAGES},
-        "python": platform.python_version(),
+        **asdict(origin_here()),
         **asdict(execution),  # as it was begun
     }
 

@@ -5,9 +5,10 @@ every finished run, and only the numbers that were published: no networks, no ch
 """
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -43,7 +44,8 @@ def import_runs(published: Published, study: Study, root: Path) -> Imported:
     with tempfile.TemporaryDirectory(dir=root / "runs", prefix=".import-") as staged:
         for run in new:
             folder = RunFolder(Path(staged) / run.spec.content_hash)
-            _write_run(folder, runs[run], by_run.get((run.spec.content_hash,), empty))
+            numbers = by_run.get((run.spec.content_hash,), empty)
+            _write_run(folder, runs[run], numbers, published.about)
         for run in new:  # renamed whole: there is never half a run
             (Path(staged) / run.spec.content_hash).rename(run_path(root, run))
     return Imported(new, there)
@@ -85,9 +87,13 @@ def _is_there(run: StudyRun, root: Path) -> bool:
     )
 
 
-def _write_run(folder: RunFolder, published: PublishedRun, numbers: pl.DataFrame) -> None:
+def _write_run(
+    folder: RunFolder, published: PublishedRun, numbers: pl.DataFrame, about: Mapping[str, Any]
+) -> None:
     folder.path.mkdir()
-    write_json(folder.spec_path, published.described)
+    # Older runs do not record commit and machine themselves.
+    origin = {name: published.described.get(name) or about[name] for name in ("commit", "machine")}
+    write_json(folder.spec_path, published.described | origin)
     for row in _rows(numbers.iter_rows(named=True)):
         folder.metrics_file.append(row)
     files = (folder.metrics_path, folder.spec_path)

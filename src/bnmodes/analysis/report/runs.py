@@ -148,7 +148,7 @@ def _versions(results: StudyResults) -> str:
     for run in results.study.runs:
         folder = RunFolder(run_path(results.root, run))
         if folder.finished and run not in missing:
-            versions = folder.versions()
+            versions = folder.origin().versions
             found.add(", ".join(f"{name} {version}" for name, version in versions.items()))
     return "; and with ".join(sorted(found))
 
