@@ -17,6 +17,7 @@ def shown(monkeypatch, capsys):
 
     def show(name):
         monkeypatch.setattr(sys, "path", [str(EXAMPLES), *sys.path])
+        monkeypatch.setattr(sys, "argv", [name])
         runpy.run_path(str(EXAMPLES / name), run_name="__main__")
         paragraphs = capsys.readouterr().out.strip().split("\n\n")
         return {p.splitlines()[0]: p for p in paragraphs}
@@ -62,3 +63,15 @@ def test_flax_networks_are_audited_as_purejaxql_calls_them(shown):
         assert lines[0].startswith(f"statistics   {statistics}"), title
         assert lines[1] == f"batch-mates  each row {mates}", title
         assert lines[2] == f"writes       {writes}", title
+
+
+def test_statistics_of_few_other_rows_widen_the_values_as_students_t_does(shown):
+    (table,) = shown("max_q_of_a_new_network.py").values()
+    rows = {line[:22].strip(): [float(x) for x in line[22:].split()] for line in table.splitlines()}
+    own, pool, other = rows["own rows"], rows["1,024 other rows"], rows["n other rows"]
+    assert rows["n"] == [4, 8, 32]
+    assert pool == pytest.approx(own, rel=0.05), "statistics of many rows widen nothing"
+    assert [a / b for a, b in zip(other, own, strict=True)] == pytest.approx(
+        rows["√((n + 1) / (n − 3))"], rel=0.15
+    )
+    assert max(rows["mean 0, variance 1"]) < 0.5 * min(own)
