@@ -103,6 +103,24 @@ def test_an_update_draws_other_rows_for_its_moments(arm, count, monkeypatch):
     assert not torch.equal(seen[0][1], seen[1][1]), "new rows for each update"
 
 
+@pytest.mark.parametrize("arm", ["bn-independent", "bn-pool"])
+def test_the_other_rows_are_next_observations_of_the_replay(arm):
+    """The first observation follows on nothing, the last one precedes nothing."""
+    agent = c51(arm, pool_rows=50)
+    pictures = play_into(agent, 30)
+    drawn = agent.spare_rows("bootstrap", np.random.default_rng(0))
+    more = [agent.spare_rows("bootstrap", np.random.default_rng(seed)) for seed in range(40)]
+    assert whose(drawn, pictures) <= set(range(1, 31))
+    assert set.union(*(whose(rows, pictures) for rows in more)) == set(range(1, 31))
+
+
+def whose(drawn: torch.Tensor, pictures: np.ndarray) -> set[int]:
+    """The places of these rows among the pictures."""
+    places = [(pictures == row.numpy()).all((1, 2, 3)).nonzero()[0] for row in drawn]
+    assert all(len(place) == 1 for place in places)
+    return {int(place[0]) for place in places}
+
+
 def diagnosed_companions(agent, obs, monkeypatch) -> set[int]:
     """How many rows each measured bootstrap forward is given beside its own."""
     seen, original = set(), agent._role_forward
@@ -139,8 +157,8 @@ def stored_batch(agent):
     return agent.replay.sample(6, np.random.default_rng(0))
 
 
-def play_into(agent, transitions: int) -> None:
-    """Random transitions, without an update."""
+def play_into(agent, transitions: int) -> np.ndarray:
+    """Random transitions, without an update; returns the first picture and each next one."""
     pictures = rows(transitions + 1, 5).numpy()
     agent.replay.begin(pictures[:1])
     going_on = np.zeros(1, bool)
@@ -148,6 +166,7 @@ def play_into(agent, transitions: int) -> None:
         nxt = pictures[number + 1 : number + 2]
         step = Step(nxt, nxt, np.ones(1, np.float32), going_on, going_on)
         agent.replay.add(np.zeros(1, np.int64), step.reward, step)
+    return pictures
 
 
 def test_a_joined_batch_is_normalised_together_and_split_again():
@@ -187,10 +206,12 @@ def test_runs_go_on_as_if_never_saved(arm):
     whole, parted = c51(arm), c51(arm)
     play(whole, games_of(whole), steps=30)
     parted.load_state(whole.state())
-    rng = np.random.default_rng(0)
+    obs, rng = rows(1, 0).numpy(), np.random.default_rng(0)
     batch = whole.replay.sample(6, rng)
-    whole.update_on(batch)
-    parted.update_on(batch)
+    for agent in (whole, parted):
+        agent.act(obs)
+        agent.update_on(batch)
+    assert whole.moment_stream.bit_generator.state == parted.moment_stream.bit_generator.state
     for a, b in zip(
         whole.networks["online"].state_dict().values(),
         parted.networks["online"].state_dict().values(),
@@ -208,6 +229,10 @@ def test_pqn_draws_the_moments_rows_from_its_rollout(arm, count, monkeypatch):
     seen = recorded_bootstraps(agent, monkeypatch)
     play(agent, games_of(agent), steps=4)
     assert [len(others) for _, others in seen] == [count] * 4
+    valued = {row.numpy().tobytes() for obs, _ in seen for row in obs}
+    drawn = {row.numpy().tobytes() for _, others in seen for row in others}
+    assert drawn <= valued, "next observations of the same rollout"
+    assert len(drawn) > 1
     assert diagnosed_companions(agent, games_of(agent).reset(), monkeypatch) == {count}
 
 

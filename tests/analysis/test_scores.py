@@ -14,8 +14,10 @@ from bnmodes.analysis.scores import (
     judge_diverged,
     reference_normalised,
 )
+from bnmodes.analysis.study_numbers import MEASURES, StudyNumbers
 from bnmodes.errors import UsageError
 from bnmodes.runs.spec import EvaluationSettings
+from bnmodes.studies.registry import STUDIES
 from bnmodes.studies.results import SCHEMA, StudyResults
 from bnmodes.studies.study import Arm, Study
 from helpers.synthetic import minatar_study, synthetic_results
@@ -275,3 +277,12 @@ def test_the_rounded_edges_of_equal_parts_all_count():
     scores = collect(synthetic_results(study), "LN")
     assert len(set(np.diff(scores.decisions))) == 2
     np.testing.assert_allclose(auc(scores), scores.values.mean(-1))
+
+
+@pytest.mark.parametrize(("level", "is_percent"), [(0.02, False), (0.5, True)])
+def test_nothing_is_a_percentage_of_a_reference_at_random_play(level, is_percent):
+    """And both measures have the same unit."""
+    study = STUDIES["paper-a"].restricted(arms=["C51", "LN"], seeds=[0, 1])
+    numbers = StudyNumbers(synthetic_results(study, level=lambda arm: level), resamples=2)
+    unit = "% of C51" if is_percent else numbers.unit
+    assert [numbers.relative_unit(measure) for measure in MEASURES] == [unit, unit]

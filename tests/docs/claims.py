@@ -26,7 +26,6 @@ from bnmodes.studies.registry import find_study
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
 VERDICTS = ("agrees", "disagrees", "points that way", "cannot tell")
-_PARTS = ("arm", "game", "seed")
 BEGIN, END = "<!-- claims -->", "<!-- end of claims -->"
 _INTRODUCTION = """\
 # Claims of the paper
@@ -78,9 +77,8 @@ def published(study: str) -> Published:
 def numbers_of(study: str) -> StudyNumbers:
     """Of the arms, games and seeds that were published."""
     found = published(study)
-    there = {name: sorted({getattr(run, name) for run in found.runs}) for name in _PARTS}
-    declared = find_study(found.study).restricted(*there.values())
-    return study_numbers(found.results(declared))
+    whole = find_study(found.study)
+    return study_numbers(found.results(whole.spanned_by(found.of(whole))))
 
 
 def measured_text(study: str, arm: str, minus: str | None = None) -> str:

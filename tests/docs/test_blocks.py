@@ -167,7 +167,8 @@ def understood(desk, trained, run, monkeypatch):
     monkeypatch.setattr(study_publish, "find_study", whole_study)  # imported are all of its runs
     everywhere(report, "write_report", lambda numbers, page, formats: None)
     everywhere(study_publish, "_about", lambda *_: {})
-    everywhere(publish, "publish", lambda made_up, about, folder: None)
+    everywhere(study_publish, "_commits", lambda *_: {})
+    everywhere(publish, "publish", lambda *_: None)
     monkeypatch.setattr(paper_figure, "figure_command", figure_is_named)
     monkeypatch.setattr(Execution, "validate_here", lambda execution: None)
     monkeypatch.setattr(LaunchOptions, "open", lambda *arguments: None)

@@ -27,5 +27,13 @@ def test_the_commit_is_that_of_the_programs_own_repository(tmp_path):
     git("add", "venv")
     git("commit", "-m", "The program")
     assert commit_of(program) == git("rev-parse", "--short=12", "HEAD")
+    clean = commit_of(program)
+    (tmp_path / "paper.tex").write_text("changed")
+    assert commit_of(program) == clean, "no file of the program"
+    new = program.parent / "part" / "new.py"
+    new.parent.mkdir()
+    new.write_text("")
+    assert commit_of(program) == f"{clean}-dirty", "a file that git does not know"
+    new.unlink()
     program.write_text("changed")
-    assert commit_of(program).endswith("-dirty")
+    assert commit_of(program) == f"{clean}-dirty"

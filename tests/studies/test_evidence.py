@@ -67,20 +67,35 @@ def test_the_first_seed_of_every_arm_of_the_screen_comes_before_the_second():
 def test_the_arms_that_explain_c51_differ_in_their_forwards_only(study, minibatch):
     found = settings_of(study)
     assert {s.batch_size for s in found.values()} == {minibatch}
+    batchnorm = {name: s for name, s in found.items() if s.norm.kind == "bn"}
     sources = {
-        name: (s.protocol.bootstrap.statistics, s.protocol.bootstrap.moments, s.calibrate_target)
-        for name, s in found.items()
-        if s.norm.kind == "bn"
+        name: (
+            s.protocol.bootstrap.statistics,
+            s.protocol.bootstrap.moments,
+            s.protocol.bootstrap.population,
+            s.calibrate_target,
+        )
+        for name, s in batchnorm.items()
     }
+    own = "replay-next-obs"
     assert sources == {
-        "BN running": ("running", "own", False),
-        "BN running calibrated": ("running", "own", True),
-        "BN batch": ("batch", "own", False),
-        "BN joined": ("batch", "own", False),
-        "BN pool": ("batch", "pool", False),
-        "BN independent": ("batch", "independent", False),
-        "BN partner": ("batch", "partner", False),
+        "BN running": ("running", "own", own, False),
+        "BN running calibrated": ("running", "own", own, True),
+        "BN batch": ("batch", "own", own, False),
+        "BN joined": ("batch", "own", "joined", False),
+        "BN pool": ("batch", "pool", own, False),
+        "BN independent": ("batch", "independent", own, False),
+        "BN partner": ("batch", "partner", own, False),
     }
+    one = found["BN running"]
+    for settings in batchnorm.values():
+        same = {"protocol": one.protocol, "calibrate_target": False, "pool_rows": one.pool_rows}
+        assert replace(settings, **same) == one
+        assert settings.protocol.predict.update == one.protocol.predict.update
+        assert (settings.protocol.act, settings.protocol.evaluate) == (
+            one.protocol.act,
+            one.protocol.evaluate,
+        )
     assert found["BN pool"].pool_rows >= 8 * minibatch
     assert {s.norm.kind for s in found.values()} == {"bn", "ln", "none"}
 

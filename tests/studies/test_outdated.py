@@ -26,7 +26,7 @@ def write_finished(root, run, returns=1.0, **stored):
     folder.path.mkdir(parents=True)
     spec = run.spec.to_json()
     spec["settings"] |= stored
-    folder.spec_path.write_text(json.dumps({"spec": spec, "versions": {}}))
+    folder.spec_path.write_text(json.dumps({"spec": spec, "versions": {}, "python": "3.11"}))
     for decision in STUDY.grid:
         folder.metrics_file.append(
             {"kind": "evaluation", "decision": decision, "frame": decision, "return": returns}

@@ -154,7 +154,7 @@ def test_a_page_names_what_every_run_was_made_with(root, published, run, monkeyp
     words = ("study", "publish", "small", "--out", mine, "--to", published)
     assert run(*words)[0] == 0
     page = " ".join((published / "README.md").read_text().split())
-    assert f"Commit {ours.commit} and abc; Python {ours.python} and 2.7, bnmodes" in page
+    assert f"commit {ours.commit} and abc; Python {ours.python} and 2.7, bnmodes" in page
     assert f"torch {ours.versions['torch']} and 1.0, " in page
     assert f"machine: {ours.machine} and Slide Rule, 1 cores. " in page
 
@@ -167,34 +167,33 @@ def test_a_page_names_what_every_run_was_made_with(root, published, run, monkeyp
     assert about["commit"] == f"older and abc and {ours.commit}"
     assert about["machine"].startswith("not recorded and Slide Rule")
 
+    assert run("study", "import", published, "--out", tmp_path / "imported")[0] == 0
+    imported = [RunFolder(run_path(tmp_path / "imported", one)) for one in STUDY.runs[:-1]]
+    found = [(folder.origin().commit, folder.origin().machine) for folder in imported]
+    assert found == [
+        ("older", None),
+        ("abc", "Slide Rule, 1 cores"),
+        (ours.commit, ours.machine),
+    ], "each run has its own"
 
-def test_published_results_grow_by_the_runs_that_were_missing(
-    root, published, run, monkeypatch, tmp_path
-):
+
+def test_published_results_grow_by_the_runs_that_were_missing(root, published, run, tmp_path):
     """Imported, the study goes on, and is published whole: every number is that of its runs."""
-    monkeypatch.setattr(publish, "draw_all", lambda numbers: ())  # seconds
-    recorded = r'"(commit|machine)": *(null|"[^"]*"),'
-    change_runs(published, pl.col("spec_json").str.replace_all(recorded, ""))
-    reseal(published, commit="earlier", machine="Abacus")
-    grown = tmp_path / "grown"
+    before, grown = read_published(published), tmp_path / "grown"
     assert run("study", "import", published, "--out", grown)[0] == 0
     train(STUDY.runs[-1].spec, run_path(grown, STUDY.runs[-1]), show_progress=False)
-    words = ("study", "publish", "small", "--out", grown, "--to", published)
-    code, _, err = run(*words)
+    code, _, err = run("study", "publish", "small", "--out", grown, "--to", published)
     assert code == 0, err
-    last = RunFolder(run_path(grown, STUDY.runs[-1])).origin()
-    about = json.loads((published / "study.json").read_text())
-    assert about["commit"] == f"earlier and {last.commit}"
-    assert about["machine"] == f"Abacus and {last.machine}"
 
     whole = shutil.copytree(root, tmp_path / "whole")
     shutil.copytree(run_path(grown, STUDY.runs[-1]), run_path(whole, STUDY.runs[-1]))
-    wanted = set(read_published(published).numbers["metric"])
+    wanted = set(before.numbers["metric"])
     rows = [
         results.rows(wanted).sort("arm", "game", "seed", "metric", "decision")
         for results in (gather(STUDY, whole), read_published(published).results(STUDY))
     ]
     assert rows[0].equals(rows[1])
+    assert len(rows[0]) > len(before.numbers)
     assert run("study", "import", published, "--out", tmp_path / "again")[0] == 0
     assert gather(STUDY, tmp_path / "again").missing == ()
 
@@ -463,6 +462,31 @@ def test_a_part_does_not_take_the_place_of_the_whole(root, published, run, monke
     code, _, err = run(*words)
     assert (code, "that would be lost" in err) == (2, True)
     assert everything_in(published.parent) == before
+
+
+def test_runs_that_are_gone_are_not_taken_out_of_what_was_published(
+    root, published, run, monkeypatch, tmp_path
+):
+    """A declared run that is missing or damaged in the folder of results would be lost too."""
+    monkeypatch.setattr(publish, "draw_all", lambda numbers: ())  # seconds
+    mine = shutil.copytree(root, tmp_path / "mine")
+    shutil.rmtree(run_path(mine, STUDY.runs[0]))
+    before = everything_in(published.parent)
+    code, _, err = run("study", "publish", "small", "--out", mine, "--to", published)
+    assert (code, "holds 1 run that would be lost" in " ".join(err.split())) == (2, True)
+    assert everything_in(published.parent) == before
+
+
+def test_a_page_says_which_part_of_the_study_it_has(root, run, monkeypatch, tmp_path):
+    """Also where nobody named a part: arms, games and seeds without a run are none of it."""
+    monkeypatch.setattr(publish, "draw_all", lambda numbers: ())  # seconds
+    mine, folder = tmp_path / "mine", tmp_path / "part"
+    shutil.copytree(run_path(root, STUDY.runs[0]), run_path(mine, STUDY.runs[0]))
+    assert run("study", "publish", "small", "--out", mine, "--to", folder)[0] == 0
+    arm, seed = STUDY.runs[0].arm, STUDY.runs[0].seed
+    about = json.loads((folder / "study.json").read_text())
+    assert about["command"] == f"bnmodes study run small --arms {arm} --seeds {seed}"
+    assert "A part of the study: 1 of 2 arms, 1 of 2 seeds." in (folder / "README.md").read_text()
 
 
 def test_published_again_takes_the_place_of_the_former(root, published, run, monkeypatch):

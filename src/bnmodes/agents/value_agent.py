@@ -108,10 +108,7 @@ class ValueAgent:
     ) -> Int64[np.ndarray, " envs"]:
         rows = self.execution.to_device(torch.from_numpy(obs))
         companions = self.acting_companions() if role == "act" else None
-        output = (
-            self.forward(role, rows) if companions is None else self.forward(role, rows, companions)
-        )
-        return self.q_values(output).argmax(-1).cpu().numpy()
+        return self.q_values(self.forward(role, rows, companions)).argmax(-1).cpu().numpy()
 
     def role_forwards(
         self, transitions: Transitions, rng: torch.Generator

@@ -20,7 +20,7 @@ from bnmodes.envs.registry import canonical_name
 from bnmodes.errors import UsageError
 from bnmodes.studies.published import TABLES, read_published, write_published
 from bnmodes.studies.results import StudyResults
-from bnmodes.studies.study import RETURNS, Study
+from bnmodes.studies.study import RETURNS, StudyRun
 
 FIGURES = "## Figures"
 """The heading after which a page has no numbers but those of captions."""
@@ -31,9 +31,14 @@ def study_numbers(results: StudyResults) -> StudyNumbers:
     return StudyNumbers(results, allow_missing=bool(results.missing))
 
 
-def publish(results: StudyResults, about: Mapping[str, Any], folder: Path) -> None:
+def publish(
+    results: StudyResults,
+    about: Mapping[str, Any],
+    commits: Mapping[StudyRun, str],
+    folder: Path,
+) -> None:
     """Write the folder, in the place of an earlier one of the same study's results."""
-    _refuse_other_content(folder, results.study)
+    _refuse_other_content(folder, results)
     numbers = study_numbers(results)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as place:
@@ -42,7 +47,7 @@ def publish(results: StudyResults, about: Mapping[str, Any], folder: Path) -> No
         text = f"{numbers_page(numbers, about)}\n{write_figures(numbers, staged)}"
         (staged / "README.md").write_text(text, encoding="utf-8")
         # By now everything that a report reads was asked for.
-        write_published(results, results.asked | set(RETURNS.values()), about, staged)
+        write_published(results, results.asked | set(RETURNS.values()), about, commits, staged)
         _put_in_place(staged, folder, Path(place) / "before")
 
 
@@ -57,8 +62,9 @@ def write_figures(numbers: StudyNumbers, folder: Path) -> str:
     return "\n\n".join([FIGURES, *shown]) + "\n"
 
 
-def _refuse_other_content(folder: Path, study: Study) -> None:
-    """The folder will be replaced: it must hold what was published of this study, or nothing."""
+def _refuse_other_content(folder: Path, results: StudyResults) -> None:
+    """The folder will be replaced: it must hold nothing, or what was published of this study and
+    is among these results."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not folder.is_dir():
@@ -76,13 +82,14 @@ def _refuse_other_content(folder: Path, study: Study) -> None:
             f"{folder} would be replaced, but {reason}; or choose another --to."
         ) from None
     # A user's file may be named from another folder.
-    if Path(before.study).name != Path(study.source).name:
+    if Path(before.study).name != Path(results.study.source).name:
         raise UsageError(f"{folder} holds results of study {before.study}: choose another --to.")
-    there = {(run.arm, canonical_name(run.game), run.seed) for run in study.runs}
+    there = {(run.arm, canonical_name(run.game), run.seed) for run in results.finished}
     if lost := [run for run in before.runs if (run.arm, run.game, run.seed) not in there]:
         raise UsageError(
             f"{folder} holds {counted(len(lost), 'run')} that would be lost ({lost[0].arm} on "
-            f"{lost[0].game}, seed {lost[0].seed}, …): publish these too, or choose another --to."
+            f"{lost[0].game}, seed {lost[0].seed}, …): `bnmodes study import` puts them back, to "
+            "publish them too; or choose another --to."
         )
 
 
@@ -101,7 +108,7 @@ def _put_in_place(staged: Path, folder: Path, aside: Path) -> None:
 def numbers_page(numbers: StudyNumbers, about: Mapping[str, Any]) -> str:
     """The page without its figures: what was asked, scores, what the data show, how it was made."""
     study = numbers.results.study
-    finished, declared = len(study.runs) - len(numbers.results.missing), len(study.whole.runs)
+    finished, declared = len(numbers.results.finished), len(study.whole.runs)
     sentences = "\n".join(f"- {_plain(sentence)}" for sentence in summary(numbers))
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     parts = [
@@ -117,7 +124,7 @@ def numbers_page(numbers: StudyNumbers, about: Mapping[str, Any]) -> str:
         sentences,
         "## How it was made",
         f"```sh\n{about['command']}\n```",
-        f"Commit {about['commit']}; Python {about['python']}, {versions}; machine: "
+        f"Begun with commit {about['commit']}; Python {about['python']}, {versions}; machine: "
         f"{about['machine']}. To draw the report again, without a run:",
         f"```sh\nbnmodes study import {shlex.quote(about['folder'])}\n{about['report']}\n```",
         _arm_table(numbers),

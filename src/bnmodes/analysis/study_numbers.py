@@ -44,6 +44,9 @@ MEASURE_NAMES = {"auc": "AUC", "final": "Final"}
 _NEAR_ZERO = 10.0
 """A reference that another arm exceeds by this factor on a game is called near 0 there."""
 
+_NEAR_RANDOM = 0.05
+"""A human-normalised IQM up to this is too near to random play, 0, to be called 100%."""
+
 Found = TypeVar("Found")
 
 
@@ -186,11 +189,17 @@ class StudyNumbers:
         )
 
     def reference_point(self, measure: str) -> float | None:
-        """What 100% is; None where there is no reference, or none that can be divided by."""
+        """What 100% is; None where there is no reference, or one near 0 by either measure."""
+        return self._reference_points.get(measure)
+
+    @cached_property
+    def _reference_points(self) -> dict[str, float]:
+        """By measure; empty where there are no percentages."""
         if self.reference is None:
-            return None
-        point = float(iqm(self.values(self.reference, measure)))
-        return point if point > 0 else None
+            return {}
+        points = {m: float(iqm(self.values(self.reference, m))) for m in MEASURES}
+        least = _NEAR_RANDOM if self.human else 0.0
+        return points if min(points.values()) > least else {}
 
     def relative(self, arm: Arm, measure: str) -> Interval:
         """IQM in percent of the reference, or in its own unit where there are no percentages."""

@@ -35,6 +35,17 @@ class Choice:
     seeds: Annotated[tuple[int, ...], ALL_BY_DEFAULT] = ()
     """Only these seeds."""
 
+    @classmethod
+    def of(cls, part: Study) -> "Choice":
+        """How the command line names this study or part of one."""
+        arms, whole = tuple(arm.name for arm in part.arms), part.whole
+        return Choice(
+            part.source,
+            arms if len(arms) < len(whole.arms) else (),
+            part.games if len(part.games) < len(whole.games) else (),
+            part.seeds if len(part.seeds) < len(whole.seeds) else (),
+        )
+
     def command(self, name: str, *options: str) -> str:
         """Another command on just what was chosen here, such as "report"."""
         words = ["bnmodes", "study", name, self.name]

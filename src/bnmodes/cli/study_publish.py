@@ -1,7 +1,7 @@
 """`study publish` and `study import`: results as a small folder, and back."""
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +18,9 @@ from bnmodes.errors import UsageError
 from bnmodes.studies.registry import find_study
 
 if TYPE_CHECKING:
+    from bnmodes.runs.origin import Origin
     from bnmodes.studies.results import StudyResults
+    from bnmodes.studies.study import StudyRun
 
 A_COMMIT = tyro.conf.arg(metavar="COMMIT", help_behavior_hint="")
 A_STUDY = tyro.conf.arg(metavar="FILE.py", help_behavior_hint="")
@@ -40,37 +42,42 @@ class Publish(Choice):
 
 def study_publish(args: list[str]) -> None:
     options = parse(Publish, args, "bnmodes study publish")
-    study = options.study()
+    chosen = options.study()
     from bnmodes.analysis.publish import publish
     from bnmodes.studies.results import gather
 
-    results = gather(study, options.out)
+    results = gather(chosen, options.out)
     tell_changes(results)
-    folder = options.to or Path("docs/results") / study.name
-    publish(results, _about(options, folder, results), folder)
+    part = chosen.spanned_by(results.finished)
+    results = gather(part, options.out)
+    folder = options.to or Path("docs/results") / part.name
+    commits = _commits(results, options.commit)
+    publish(results, _about(Choice.of(part), folder, results, commits), commits, folder)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    done = len(study.runs) - len(results.missing)
-    declared = len(study.whole.runs)
+    done, declared = len(results.finished), len(part.whole.runs)
     console.print(f"{folder}: {done} of {declared} runs, {size / 1e6:.2f} MB")
 
 
-def _about(options: Publish, folder: Path, results: "StudyResults") -> dict[str, Any]:
-    """How the runs were made: what they record themselves."""
-    from bnmodes.runs.folder import RunFolder
-    from bnmodes.studies.results import run_path
-
-    finished = [run for run in results.study.runs if run not in set(results.missing)]
-    origins = [RunFolder(run_path(results.root, run)).origin() for run in finished]
-    commits = [origin.commit or options.commit for origin in origins]
-    if None in commits:
-        run = finished[commits.index(None)]
+def _commits(results: "StudyResults", otherwise: str | None) -> dict["StudyRun", str]:
+    """Of each finished run, the commit that it records, or else the one that was given."""
+    commits = {run: _origin(results, run).commit or otherwise for run in results.finished}
+    known = {run: commit for run, commit in commits.items() if commit is not None}
+    for run in commits.keys() - known.keys():
         raise UsageError(f"{run}, does not record its commit: say with --commit which it was.")
+    return known
+
+
+def _about(
+    choice: Choice, folder: Path, results: "StudyResults", commits: Mapping["StudyRun", str]
+) -> dict[str, Any]:
+    """How the runs were made: what they record themselves."""
+    origins = [_origin(results, run) for run in results.finished]
     names = dict.fromkeys(name for origin in origins for name in origin.versions)
     return {
-        "command": options.command("run"),
-        "report": options.command("report", *["--allow-missing"] * bool(results.missing)),
+        "command": choice.command("run"),
+        "report": choice.command("report", *["--allow-missing"] * bool(results.missing)),
         "folder": folder.as_posix(),
-        "commit": _each(commits),
+        "commit": _each(commits.values()),
         "machine": _each(origin.machine or "not recorded" for origin in origins),
         "python": _each(origin.python for origin in origins),
         "versions": {
@@ -79,9 +86,16 @@ def _about(options: Publish, folder: Path, results: "StudyResults") -> dict[str,
     }
 
 
-def _each(words: Iterable[str | None]) -> str:
+def _origin(results: "StudyResults", run: "StudyRun") -> "Origin":
+    from bnmodes.runs.folder import RunFolder
+    from bnmodes.studies.results import run_path
+
+    return RunFolder(run_path(results.root, run)).origin()
+
+
+def _each(words: Iterable[str]) -> str:
     """All that differ, in the order of the runs."""
-    return " and ".join(dict.fromkeys(filter(None, words)))
+    return " and ".join(dict.fromkeys(words))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import bnmodes
 from bnmodes.execution import processor_name
 
 _PACKAGES = ("bnmodes", "torch", "numpy", "ale-py", "minatar")
@@ -31,19 +32,23 @@ def origin_here() -> Origin:
     return Origin(
         versions={name: importlib.metadata.version(name) for name in _PACKAGES},
         python=platform.python_version(),
-        commit=commit_of(Path(__file__)),
+        commit=commit_of(Path(bnmodes.__file__)),
         machine=f"{processor_name()}, {os.cpu_count()} cores",
     )
 
 
 def commit_of(program: Path) -> str | None:
-    """Of the repository that has this file; marked where files differ from it. One that the program
-    is only installed inside of, such as its user's own, is another's."""
+    """Of the repository that has this file, marked "-dirty" where another file of its folder or
+    below differs from it. A repository that the program is only installed inside of, such as its
+    user's own, is another's."""
+    package = program.parent
     try:
-        _git("ls-files", "--error-unmatch", program.name, folder=program.parent)
-        return _git("describe", "--always", "--dirty", "--abbrev=12", folder=program.parent)
+        _git("ls-files", "--error-unmatch", program.name, folder=package)
+        commit = _git("rev-parse", "--short=12", "HEAD", folder=package)
+        changed = _git("status", "--porcelain", "--untracked-files=all", ".", folder=package)
     except (OSError, subprocess.CalledProcessError):
         return None
+    return f"{commit}-dirty" if changed else commit
 
 
 def _git(*words: str, folder: Path) -> str:

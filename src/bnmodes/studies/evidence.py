@@ -23,6 +23,18 @@ C51_BASELINE = {"updates_per_decision": 1.0, "learning_starts_decisions": 1_000}
 most actions are still random."""
 
 
+def _first_part(study: Study, share: float, **fields: Any) -> Study:
+    """The study with runs that end after this share of theirs. ε falls over as many decisions as
+    there: by default, in C51 and PQN, over a tenth of a whole run."""
+    decay = {"epsilon_decay_fraction": 0.1 / share}
+    return replace(
+        study,
+        arms=tuple(replace(arm, changes=dict(arm.changes) | decay) for arm in study.arms),
+        total_decisions=round(share * study.total_decisions),
+        **fields,
+    )
+
+
 def _c51(name: str, base: str, **changes: Any) -> Arm:
     return Arm(name, base, changes=C51_BASELINE | changes)
 
@@ -198,20 +210,15 @@ PONG_ARMS = (
     "BN batch at bootstrap only 0.99",
 )
 
-PONG_SHORT = replace(
-    C,
+PONG_SHORT = _first_part(
+    replace(C, arms=tuple(map(C.arm, PONG_ARMS))),
+    share=0.2,
     name="pong-short",
     question="Does PQN stay at random play on Pong with running statistics at the released "
     "momentum, Flax's 0.99, while it learns with batch statistics, and which forward decides? (The "
     "first fifth of paper-c's runs.)",
-    # ε falls over the same million decisions as in runs of ten million.
-    arms=tuple(
-        replace(arm, changes=dict(arm.changes) | {"epsilon_decay_fraction": 0.5})
-        for arm in map(C.arm, PONG_ARMS)
-    ),
     seeds=(0, 1),
     note="One or two seeds of one game show directions; no test can judge them.",
-    total_decisions=2_000_000,
     evaluation=EvaluationSettings(every_decisions=2_000_000, test_bins=30),
     contrasts=tuple(
         Contrast("BN batch", other, "Batch statistics recover what running ones break.")
@@ -236,36 +243,26 @@ SMALL_A = replace(
     ),
 )
 
-SMALL_A_SHORT = replace(
+SMALL_A_SHORT = _first_part(
     SMALL_A,
+    share=0.2,
     name="small-a-short",
     question="paper-a's question on screens of 42 × 42 pixels, early in a run, where the gap may "
     "be largest (in the paper running statistics reach 48% of C51's mean score over a run, but 72% "
     "of its final one): the first fifth of small-a's runs, evaluated four times as often.",
-    # ε falls over the same 125,000 decisions as in runs of 1.25 million.
-    arms=tuple(
-        replace(arm, changes=dict(arm.changes) | {"epsilon_decay_fraction": 0.5})
-        for arm in SMALL_A.arms
-    ),
-    total_decisions=250_000,
     record_every_decisions=2_500,
     evaluation=EvaluationSettings(every_decisions=25_000),
 )
 
-WHY_C51_SMALL = replace(
-    SMALL_A_SHORT,
+WHY_C51_SMALL = _first_part(
+    replace(SMALL_A, arms=tuple(Arm(name, base, changes=own) for name, base, own in WHY_C51_ARMS)),
+    share=0.1,
     name="why-c51-small",
     question="Which property of batch statistics at C51's bootstrap matters at the start of a run "
     "on screens of 42 × 42 pixels, with the paper's time constants: that they are fresh, that they "
     "are of the next observations, or that their noise is shared with the prediction? (The first "
     "tenth of small-a's runs.)",
-    # ε falls over the same 125,000 decisions as in runs of 1.25 million.
-    arms=tuple(
-        Arm(label, base, changes=own | {"epsilon_decay_fraction": 1.0})
-        for label, base, own in WHY_C51_ARMS
-    ),
     seeds=(10, 11, 12, 13, 14),
-    total_decisions=125_000,
     record_every_decisions=2_500,
     evaluation=EvaluationSettings(every_decisions=12_500),
     reference="BN running",

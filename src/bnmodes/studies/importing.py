@@ -5,10 +5,9 @@ every finished run, and only the numbers that were published: no networks, no ch
 """
 
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -44,8 +43,7 @@ def import_runs(published: Published, study: Study, root: Path) -> Imported:
     with tempfile.TemporaryDirectory(dir=root / "runs", prefix=".import-") as staged:
         for run in new:
             folder = RunFolder(Path(staged) / run.spec.content_hash)
-            numbers = by_run.get((run.spec.content_hash,), empty)
-            _write_run(folder, runs[run], numbers, published.about)
+            _write_run(folder, runs[run], by_run.get((run.spec.content_hash,), empty))
         for run in new:  # renamed whole: there is never half a run
             (Path(staged) / run.spec.content_hash).rename(run_path(root, run))
     return Imported(new, there)
@@ -87,13 +85,9 @@ def _is_there(run: StudyRun, root: Path) -> bool:
     )
 
 
-def _write_run(
-    folder: RunFolder, published: PublishedRun, numbers: pl.DataFrame, about: Mapping[str, Any]
-) -> None:
+def _write_run(folder: RunFolder, published: PublishedRun, numbers: pl.DataFrame) -> None:
     folder.path.mkdir()
-    # Older runs do not record commit and machine themselves.
-    origin = {name: published.described.get(name) or about[name] for name in ("commit", "machine")}
-    write_json(folder.spec_path, published.described | origin)
+    write_json(folder.spec_path, published.described)
     for row in _rows(numbers.iter_rows(named=True)):
         folder.metrics_file.append(row)
     files = (folder.metrics_path, folder.spec_path)

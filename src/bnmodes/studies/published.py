@@ -1,8 +1,8 @@
 """A study's results as a small folder: the numbers that its report needs, and no more.
 
 `numbers.parquet` has them as run, metric, decision, frame, value; `runs.parquet` has a row for each
-finished run: arm, game, seed, hash, and its spec.json and done.json as they were; `study.json` has
-how they were made, with checksums of both tables and of itself.
+finished run: arm, game, seed, hash, its done.json, and its spec.json with its commit; `study.json`
+has how they were made, with checksums of both tables and of itself.
 """
 
 import json
@@ -88,17 +88,23 @@ class Published:
 
 
 def write_published(
-    results: StudyResults, metrics: set[str], about: Mapping[str, Any], folder: Path
+    results: StudyResults,
+    metrics: set[str],
+    about: Mapping[str, Any],
+    commits: Mapping[StudyRun, str],
+    folder: Path,
 ) -> None:
-    """The finished runs of a study with these metrics; the folder must be there."""
-    study, missing = results.study, set(results.missing)
+    """The finished runs of a study with these metrics, each with its commit; the folder must be
+    there."""
+    study = results.study
     rows = []
-    for run in study.runs:
-        if run in missing:
-            continue
+    for run in results.finished:
         of_run = RunFolder(run_path(results.root, run))
-        texts = [path.read_text(encoding="utf-8") for path in (of_run.spec_path, of_run.done_path)]
-        rows.append((run.arm, canonical_name(run.game), run.seed, run.spec.content_hash, *texts))
+        described = json.loads(of_run.spec_path.read_text(encoding="utf-8"))
+        described_text = json.dumps(described | {"commit": commits[run]}, indent=2)
+        done_text = of_run.done_path.read_text(encoding="utf-8")
+        place = (run.arm, canonical_name(run.game), run.seed, run.spec.content_hash)
+        rows.append((*place, described_text, done_text))
     runs = pl.DataFrame(rows, schema=RUN_SCHEMA, orient="row")
     key = ["arm", "game", "seed"]
     hashes = runs.select(*key, "run").lazy()

@@ -47,6 +47,12 @@ class StudyResults:
     asked: set[str] = field(default_factory=set, compare=False)
     """The metrics whose rows were read so far, from this or from a part of it."""
 
+    @property
+    def finished(self) -> tuple[StudyRun, ...]:
+        """Declared runs whose numbers are in the table."""
+        missing = set(self.missing)
+        return tuple(run for run in self.study.runs if run not in missing)
+
     @cached_property
     def metrics(self) -> tuple[str, ...]:
         """The names of everything that was recorded, e.g. "evaluation/return"."""

@@ -1,7 +1,7 @@
 """A study as data: arms × games × seeds, which expand to run specifications."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -285,6 +285,14 @@ class Study:
                 if each.arm in chosen_arms and each.other in chosen_arms
             ),
             part_of=self.whole,
+        )
+
+    def spanned_by(self, runs: Collection[StudyRun]) -> "Study":
+        """Only the arms, games and seeds that have one of these runs."""
+        return self.restricted(
+            arms=sorted({run.arm for run in runs}),
+            games=sorted({run.game for run in runs}),
+            seeds=sorted({run.seed for run in runs}),
         )
 
     def from_file(self, file: Path, reference: str) -> "Study":
