@@ -119,7 +119,7 @@ def test_a_policy_that_reads_the_target_where_it_declares_online_is_found(tmp_pa
     folder = train(make_small_actor_critic_spec("td3", total_decisions=60), tmp_path)
     honest = ActorCritic._logits
 
-    def dishonest(self, role, obs):
+    def dishonest(self, role, obs, companions=None):
         return honest(self, "bootstrap_actor" if role == "act" else role, obs)
 
     monkeypatch.setattr(ActorCritic, "_logits", dishonest)
@@ -149,7 +149,7 @@ def as_predict_does(monkeypatch) -> None:
     """The bootstrap runs the online network as predict does, as .train() would leave it."""
     honest = ValueAgent.forward
 
-    def dishonest(self, role, obs):
+    def dishonest(self, role, obs, companions=None):
         return honest(self, "predict" if role == "bootstrap" else role, obs)
 
     monkeypatch.setattr(ValueAgent, "forward", dishonest)
