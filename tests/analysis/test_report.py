@@ -128,6 +128,8 @@ def assert_shows(cell, interval):
     text = cell["text"].replace("−", "-").replace(",", "").replace("%", "")
     shown = [float(number) for number in re.findall(r"-?[\d.]+", text)]
     known = [value for value in stored if not math.isnan(value)]
+    if interval.low == interval.high:  # no spread, so no interval
+        known = [interval.point]
     np.testing.assert_allclose(shown, known, rtol=6e-3, atol=6e-4)
 
 
@@ -429,3 +431,14 @@ def test_the_terminal_gets_a_row_for_each_arm_with_returns_and_intervals():
         assert columns[4][place] == expected
     many = StudyNumbers(synthetic_results(STUDY_A), resamples=RESAMPLES)
     assert len(summary_table(many).columns) == 3, "26 games have no columns of their own"
+
+
+def test_one_seed_has_no_intervals_and_no_p_value(tmp_path, open_page):
+    study = minatar_study(seeds=[0])
+    numbers = StudyNumbers(synthetic_results(study), resamples=20)
+    write_report(numbers, tmp_path / "report.html", ["png"])
+    shown = cells(open_page(tmp_path / "report.html"))
+    arm = next(name.partition("|p|")[2] for name in shown if name.startswith("auc|p|"))
+    assert shown[f"auc|p|{arm}"]["text"] == "–"
+    assert shown[f"auc|difference|{arm}"]["text"].endswith("[–]")
+    assert shown["auc|IQM|C51"]["text"].endswith("[–]")

@@ -194,13 +194,16 @@ def test_published_results_grow_by_the_runs_that_were_missing(root, published, r
     ]
     assert rows[0].equals(rows[1])
     assert len(rows[0]) > len(before.numbers)
+    assert read_published(published).runs[:3] == before.runs, "their files as they were"
     assert run("study", "import", published, "--out", tmp_path / "again")[0] == 0
     assert gather(STUDY, tmp_path / "again").missing == ()
 
 
 def test_a_folder_cannot_make_a_file_be_imported(published, run, monkeypatch, tmp_path):
     """Its study's file is named on the command line, or nothing of it is executed."""
-    (tmp_path / "evil.py").write_text("from pathlib import Path; Path('executed').touch()")
+    (tmp_path / "evil.py").write_text(
+        "from pathlib import Path; Path(__file__).with_name('executed').touch()"
+    )
     monkeypatch.chdir(tmp_path)
     for name in ("evil.py", "evil.py:STUDY", str(tmp_path / "evil.py")):
         reseal(published, study=name)
@@ -221,7 +224,7 @@ def test_imported_runs_are_marked_checked_and_never_made_again(published, run, t
     assert folder.completion.imported
     assert folder.damage() is None
     assert folder.difference(STUDY.runs[0].spec) == ""
-    assert set(folder.completion.sha256) == {"metrics.jsonl", "spec.json"}
+    assert set(folder.completion.sha256) == {"metrics.jsonl", "spec.json", "published.json"}
 
     code, out, _ = run("study", "status", "small", "--out", imported)
     assert (code, "imported" in out) == (0, True)
@@ -295,7 +298,7 @@ def no_description(folder):
 
 
 def another_format(folder):
-    reseal(folder, format=2)
+    reseal(folder, format=1)
 
 
 def another_study(folder):
@@ -347,7 +350,7 @@ def reseal(folder, **changes):
         (lose_table, "runs.parquet is gone"),
         (change_study, "study.json is not what was published"),
         (no_description, "study.json is not what was published"),
-        (another_format, "has format 2"),
+        (another_format, "has format 1"),
         (another_study, "which is no run of study demo"),
         (unknown_study, "there is no study 'nothing'"),
         (another_specification, "another specification"),

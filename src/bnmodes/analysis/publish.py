@@ -3,7 +3,6 @@
 `studies.published` has the numbers' part of the folder and reads it.
 """
 
-import shlex
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -114,7 +113,7 @@ def numbers_page(numbers: StudyNumbers, about: Mapping[str, Any]) -> str:
     parts = [
         f"# Results of {study.name}",
         study.question,
-        *filter(None, [study.note, study.part_words()]),
+        *filter(None, [study.note, study.part_words(), _missing_words(numbers)]),
         f"{finished:,} of {declared:,} declared runs, {study.total_decisions:,} decisions each. "
         f"Mean returns and IQMs; {intervals_as(numbers, 'in brackets {}')}.",
         _score_table(numbers),
@@ -126,10 +125,16 @@ def numbers_page(numbers: StudyNumbers, about: Mapping[str, Any]) -> str:
         f"```sh\n{about['command']}\n```",
         f"Begun with commit {about['commit']}; Python {about['python']}, {versions}; machine: "
         f"{about['machine']}. To draw the report again, without a run:",
-        f"```sh\nbnmodes study import {shlex.quote(about['folder'])}\n{about['report']}\n```",
+        f"```sh\n{about['import']}\n{about['report']}\n```",
         _arm_table(numbers),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _missing_words(numbers: StudyNumbers) -> str:
+    """Which runs IQMs and tests leave out; empty where all are there."""
+    note = numbers.missing_note(numbers.utds)
+    return f"{note[0].upper()}{note[1:]}; mean returns are of all runs." if note else ""
 
 
 def _score_table(numbers: StudyNumbers) -> str:

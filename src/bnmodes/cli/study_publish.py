@@ -35,7 +35,7 @@ class Publish(Choice):
     out: Path = Path("results")
     """Folder of results."""
     to: Annotated[Path | None, WITHOUT_DEFAULT] = None
-    """Folder to write; without it, docs/results/STUDY. An earlier one of it is replaced."""
+    """Folder to write; without it, published/STUDY. Replaces results of the same runs or fewer."""
     commit: Annotated[str | None, A_COMMIT] = None
     """Commit of runs that record none, as older ones and those of an installed wheel."""
 
@@ -50,7 +50,7 @@ def study_publish(args: list[str]) -> None:
     tell_changes(results)
     part = chosen.spanned_by(results.finished)
     results = gather(part, options.out)
-    folder = options.to or Path("docs/results") / part.name
+    folder = options.to or Path("published") / part.name
     commits = _commits(results, options.commit)
     publish(results, _about(Choice.of(part), folder, results, commits), commits, folder)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
@@ -75,6 +75,7 @@ def _about(
     names = dict.fromkeys(name for origin in origins for name in origin.versions)
     return {
         "command": choice.command("run"),
+        "import": _import_command(folder, results.study.source),
         "report": choice.command("report", *["--allow-missing"] * bool(results.missing)),
         "folder": folder.as_posix(),
         "commit": _each(commits.values()),
@@ -91,6 +92,14 @@ def _origin(results: "StudyResults", run: "StudyRun") -> "Origin":
     from bnmodes.studies.results import run_path
 
     return RunFolder(run_path(results.root, run)).origin()
+
+
+def _import_command(folder: Path, source: str) -> str:
+    """From the folder that holds the published one, wherever that is; a user's own study is named
+    by its file."""
+    place = folder.name if folder.is_absolute() else folder.as_posix()
+    file = ["--study", source] if plugins.is_reference(source) else []
+    return shlex.join(["bnmodes", "study", "import", place, *file])
 
 
 def _each(words: Iterable[str]) -> str:

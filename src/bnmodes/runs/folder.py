@@ -37,6 +37,7 @@ class RunFolder:
         self.checkpoints_path = path / "checkpoints"
         self.spec_path = path / "spec.json"
         self.progress_path = path / "progress.json"
+        self.published_path = path / "published.json"  # of an imported run
 
     @contextmanager
     def claimed(self, spec: RunSpec, execution: Execution = PLAIN) -> Iterator[None]:

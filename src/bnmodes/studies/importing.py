@@ -1,7 +1,8 @@
 """Published runs put back into a folder of results, so that reports can be drawn without a run.
 
 An imported run is marked in its done.json. It has the specification, the hash and the checksums of
-every finished run, and only the numbers that were published: no networks, no checkpoints.
+every finished run, and only the numbers that were published: no networks, no checkpoints. Its
+published.json keeps its files as they were, to be published again.
 """
 
 import tempfile
@@ -87,10 +88,11 @@ def _is_there(run: StudyRun, root: Path) -> bool:
 
 def _write_run(folder: RunFolder, published: PublishedRun, numbers: pl.DataFrame) -> None:
     folder.path.mkdir()
-    write_json(folder.spec_path, published.described)
+    write_json(folder.spec_path, published.described | {"commit": published.commit})
+    write_json(folder.published_path, published.texts)
     for row in _rows(numbers.iter_rows(named=True)):
         folder.metrics_file.append(row)
-    files = (folder.metrics_path, folder.spec_path)
+    files = (folder.metrics_path, folder.spec_path, folder.published_path)
     replace(
         published.completion,
         networks_kept=False,

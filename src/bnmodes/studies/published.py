@@ -1,8 +1,8 @@
 """A study's results as a small folder: the numbers that its report needs, and no more.
 
 `numbers.parquet` has them as run, metric, decision, frame, value; `runs.parquet` has a row for each
-finished run: arm, game, seed, hash, its done.json, and its spec.json with its commit; `study.json`
-has how they were made, with checksums of both tables and of itself.
+finished run: arm, game, seed, hash, commit, and its spec.json and done.json as they were;
+`study.json` has how they were made, with checksums of both tables and of itself.
 """
 
 import json
@@ -22,13 +22,14 @@ from bnmodes.studies import columns
 from bnmodes.studies.results import SCHEMA, StudyResults, run_path
 from bnmodes.studies.study import Study, StudyRun
 
-_FORMAT = 1
+_FORMAT = 2
 _TEXT = pl.String
 RUN_SCHEMA = {
     "arm": _TEXT,
     "game": _TEXT,
     "seed": pl.Int64,
     "run": _TEXT,
+    "commit": _TEXT,
     "spec_json": _TEXT,
     "done_json": _TEXT,
 }
@@ -44,6 +45,10 @@ class PublishedRun:
     seed: int
     run: str
     """Its hash."""
+    commit: str
+    """As it records it, or as it was given when it was published."""
+    texts: dict[str, str]
+    """Its spec.json and its done.json, as they were."""
     described: dict[str, Any]
     """What its spec.json held: specification, protocol, versions, …"""
     completion: Completion
@@ -100,11 +105,9 @@ def write_published(
     rows = []
     for run in results.finished:
         of_run = RunFolder(run_path(results.root, run))
-        described = json.loads(of_run.spec_path.read_text(encoding="utf-8"))
-        described_text = json.dumps(described | {"commit": commits[run]}, indent=2)
-        done_text = of_run.done_path.read_text(encoding="utf-8")
+        texts = _texts(of_run)
         place = (run.arm, canonical_name(run.game), run.seed, run.spec.content_hash)
-        rows.append((*place, described_text, done_text))
+        rows.append((*place, commits[run], texts["spec_json"], texts["done_json"]))
     runs = pl.DataFrame(rows, schema=RUN_SCHEMA, orient="row")
     key = ["arm", "game", "seed"]
     hashes = runs.select(*key, "run").lazy()
@@ -124,6 +127,14 @@ def write_published(
         "sha256": {name: sha256_of(folder / name) for name in TABLES},
     }
     write_json(folder / "study.json", data | {"checksum": checksum_of(data)})
+
+
+def _texts(folder: RunFolder) -> dict[str, str]:
+    """Its spec.json and done.json; those of an imported run as they were when it was published."""
+    if folder.published_path.exists():
+        return json.loads(folder.published_path.read_text(encoding="utf-8"))
+    paths = {"spec_json": folder.spec_path, "done_json": folder.done_path}
+    return {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
 
 
 def read_published(folder: Path) -> Published:
@@ -174,5 +185,6 @@ def _read_run(row: dict[str, Any], folder: Path) -> PublishedRun:
         completion = Completion(**done)
     except (ValueError, TypeError, AttributeError):
         raise UsageError(f"{folder / 'runs.parquet'} cannot be read: {_ANOTHER}") from None
-    names = {name: row[name] for name in ("arm", "game", "seed", "run")}
-    return PublishedRun(**names, described=described, completion=completion)
+    names = {name: row[name] for name in ("arm", "game", "seed", "run", "commit")}
+    texts = {name: row[name] for name in ("spec_json", "done_json")}
+    return PublishedRun(**names, texts=texts, described=described, completion=completion)

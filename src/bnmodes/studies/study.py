@@ -319,7 +319,7 @@ def _choose(kind: str, chosen, declared) -> tuple[str, ...]:
             near = nearest(name.lower(), lowered)
             hint = f" (did you mean '{lowered[near]}'?)" if near else ""
             raise UsageError(
-                f"this study has no {kind} '{name}'{hint}: choose from {', '.join(declared)}."
+                f"this study has no {kind} '{name}'{hint}: choose from {'; '.join(declared)}."
             )
     wanted = {name.lower() for name in chosen}
     return tuple(name for name in declared if not wanted or name.lower() in wanted)

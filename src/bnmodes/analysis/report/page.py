@@ -150,7 +150,8 @@ def number_cell(key: str, value: float | int, text: str | None = None) -> str:
 
 def interval_cell(key: str, interval: Interval, ending: str = "") -> str:
     shown = f"{number(interval.point)}{ending}"
-    known = np.isfinite([interval.low, interval.high]).all()
+    # Where the seeds have no spread, as one seed has none, there is no interval.
+    known = np.isfinite([interval.low, interval.high]).all() and interval.low != interval.high
     bounds = f"[{number(interval.low)}, {number(interval.high)}]" if known else "[–]"
     return (
         f'<td class="n" data-key="{escape(key)}" data-point="{interval.point!r}" '

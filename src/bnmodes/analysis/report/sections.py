@@ -3,7 +3,7 @@
 import numpy as np
 
 from bnmodes.analysis.captions import intervals_as, percent_words
-from bnmodes.analysis.contrasts import Contrast
+from bnmodes.analysis.contrasts import UNJUDGED, Contrast
 from bnmodes.analysis.findings import headline, summary
 from bnmodes.analysis.published_arms import published_interval
 from bnmodes.analysis.report.page import (
@@ -64,18 +64,20 @@ def contrasts_section(numbers: StudyNumbers) -> str:
         rows = [
             [
                 arm_name(numbers, one.arm),
+                text_cell(one.other.name),
                 text_cell(one.verdict),
                 interval_cell(f"{measure}|difference|{_pair(one)}", one.difference),
-                number_cell(f"{measure}|p|{_pair(one)}", one.p),
+                number_cell(
+                    f"{measure}|p|{_pair(one)}", one.p, "–" if one.verdict == UNJUDGED else None
+                ),
                 interval_cell(f"{measure}|improvement|{_pair(one)}", one.improvement),
                 text_cell(f"{one.games_ahead} of {one.games}"),
-                text_cell(one.other.name),
             ]
             for one in found
             if one.measure == measure
         ]
-        header = ["arm", "verdict", "IQM difference", "p", "probability of improvement"]
-        header += ["games ahead", "against"]
+        header = ["arm", "minus", "verdict", "IQM difference", "p", "probability of improvement"]
+        header += ["games ahead"]
         content += [f"<h3>{MEASURE_NAMES[measure]}</h3>", table(header, rows)]
     return section("contrasts", "Contrasts", *content)
 
