@@ -37,13 +37,14 @@ way** where there are too few seeds for a test but every run shows the direction
 tell**. The paper's numbers are of Atari, most of ours of MinAtar: a verdict is about the games and
 lengths named, not about the paper.
 
-Brackets are 95% intervals; p-values are those of permutation tests, corrected
-([statistics](explanation/statistics.md)). A difference of arms is one of IQMs in units of the mean
-AUC of the study's reference arm: +0.78 is 78% of that AUC, and a final difference can exceed 1; on
-Atari it is in human-normalised scores. The contrasts of `demo`, `quick` and `quick-c51` were
-declared after their runs had been seen, and `demo` is the smallest study that was found to show
-the effect: read their p-values as descriptions. Those of `why-pqn` and `small-a-short` were
-declared before their runs. Every number of ours is computed from the [published
+Brackets are 95% intervals, paired by seed and each by itself; p-values are those of permutation
+tests, corrected for all contrasts of a study. Where an interval excludes 0 and p is above 0.05, p
+counts ([statistics](explanation/statistics.md)). A difference of arms is one of IQMs in units of
+the mean AUC of the study's reference arm: +0.78 is 78% of that AUC, and a final difference can
+exceed 1; on Atari it is in human-normalised scores. The contrasts of `demo`, `quick` and
+`quick-c51` were declared after their runs had been seen, and `demo` is the smallest study that was
+found to show the effect: read their p-values as descriptions. Those of `why-pqn`, `why-c51`,
+`slow-c51` and `small-a-short` were declared before their runs. Every number of ours is computed from the [published
 results](#published-results), and a test compares this page with them. [The paper, line by
 line](paper.md) has the command for each figure.
 """

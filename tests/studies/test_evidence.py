@@ -12,6 +12,7 @@ from bnmodes.studies import evidence, paper
 from bnmodes.studies.evidence import (
     PONG_SHORT,
     SCREEN_C51,
+    SLOW_C51,
     SMALL_A,
     SMALL_A_SHORT,
     WHY_C51,
@@ -100,7 +101,13 @@ def test_the_arms_that_explain_c51_differ_in_their_forwards_only(study, minibatc
     assert {s.norm.kind for s in found.values()} == {"bn", "ln", "none"}
 
 
-@pytest.mark.parametrize("study", [WHY_C51, WHY_C51_PAPER, WHY_C51_SMALL, WHY_PQN])
+def test_slow_statistics_are_asked_of_in_the_screens_setting():
+    slow, screened = settings_of(SLOW_C51), settings_of(SCREEN_C51)
+    for name, settings in slow.items():
+        assert settings == screened[f"{name}, online α 0.001"]
+
+
+@pytest.mark.parametrize("study", [WHY_C51, WHY_C51_PAPER, SLOW_C51, WHY_C51_SMALL, WHY_PQN])
 def test_what_a_screen_suggested_is_asked_with_new_seeds_and_more_of_them(study):
     assert len(study.seeds) >= 5
     assert not {*study.seeds} & {*SCREEN_C51.seeds, *SMALL_A_SHORT.seeds}

@@ -176,6 +176,7 @@ def test_hashes_stay_what_they_were():
         "screen-c51": "c8a8efa8b55c",
         "why-c51": "983ba9f39cc0",
         "why-c51-paper": "892a1bd616e5",
+        "slow-c51": "fb9de02a6ef8",
         "why-c51-small": "08a90af414cb",
         "pong-short": "66c92aedad7c",
         "small-a": "77fa84537059",

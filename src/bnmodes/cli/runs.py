@@ -78,7 +78,9 @@ def agent_named(args: list[str], command: str) -> tuple[str, list[str]]:
     if not args or args[0] in ("-h", "--help"):
         lines = [f"  {name.ljust(12)} {kind.summary}" for name, kind in AGENTS.items()]
         usage = f"usage: bnmodes {command} AGENT [OPTIONS]"
-        print("\n".join([usage, "", *lines, "  FILE.py:NAME an agent of your own file"]))
+        lines += ["  FILE.py:NAME an agent of your own file", ""]
+        lines += [f"`bnmodes {command} c51 --help` shows the options of c51, and so on."]
+        print("\n".join([usage, "", *lines]))
         sys.exit(0 if args else 2)
     agent, *rest = args
     if plugins.is_reference(agent):

@@ -1,9 +1,10 @@
 """Where do batch statistics at the bootstrap beat running ones, and which property of them does it?
 
-`screen-c51` looks for the factor that opens the gap in C51; `why-c51`, `why-c51-paper`,
-`why-c51-small` and `why-pqn` take batch statistics apart; `pong-short` is the paper's PQN
-diagnostic at its true size, for the first fifth of its runs. `small-a` is paper-a at a quarter of
-the pixels, with all of its time constants, and `small-a-short` the first fifth of its runs.
+`screen-c51` looks for the factor that opens the gap in C51, and `slow-c51` asks of one factor with
+more seeds; `why-c51`, `why-c51-paper`, `why-c51-small` and `why-pqn` take batch statistics apart;
+`pong-short` is the paper's PQN diagnostic at its true size, for the first fifth of its runs.
+`small-a` is paper-a at a quarter of the pixels, with all of its time constants, and `small-a-short`
+the first fifth of its runs.
 """
 
 from collections.abc import Mapping
@@ -39,9 +40,9 @@ def _c51(name: str, base: str, **changes: Any) -> Arm:
     return Arm(name, base, changes=C51_BASELINE | changes)
 
 
-def _c51_study(**fields: Any) -> Study:
+def _c51_study(games: tuple[str, ...] = MINATAR_3, **fields: Any) -> Study:
     return Study(
-        games=MINATAR_3,
+        games=games,
         total_decisions=C51_DECISIONS,
         record_every_decisions=1_000,
         evaluation=EvaluationSettings(every_decisions=C51_DECISIONS // 10),
@@ -161,6 +162,20 @@ WHY_C51 = _why_c51(
 )
 WHY_C51_PAPER = _why_c51("why-c51-paper", "with the paper's minibatches of 32", {})
 
+_SLOW_C51 = {"protocol.predict.update": 0.001}
+
+SLOW_C51 = _c51_study(
+    name="slow-c51",
+    question="Do batch statistics at C51's bootstrap beat running ones on MinAtar where these "
+    "follow slowly, with an online α of 0.001, as the screen's first runs suggest? (Acting and "
+    "evaluation read the slow running statistics in both arms.)",
+    arms=(_c51("BN running", "bn-running", **_SLOW_C51), _c51("BN batch", "bn-batch", **_SLOW_C51)),
+    games=MINATAR_3[:2],
+    seeds=(10, 11, 12, 13, 14),
+    reference="BN running",
+    contrasts=WHY_C51_CONTRASTS[:1],
+)
+
 _SLOW = {"protocol.predict.update": "flax:0.999"}
 
 WHY_PQN = Study(
@@ -275,6 +290,7 @@ STUDIES = (
     SCREEN_C51,
     WHY_C51,
     WHY_C51_PAPER,
+    SLOW_C51,
     WHY_C51_SMALL,
     PONG_SHORT,
     SMALL_A,
