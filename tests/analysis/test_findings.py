@@ -149,6 +149,22 @@ def test_above_is_qualified_where_runs_win_no_more_often_than_they_lose():
     assert "without minatar/asterix the difference is −0.5" in doubts[0]
 
 
+def test_what_is_shown_comes_first_and_many_undecided_contrasts_are_counted():
+    levels = {"C51": 1.0, "LN": 1.0, "BN running": 1.0, "BN batch": 3.0}
+    arms = {name: near(*[x] * 5, seed=i) for i, (name, x) in enumerate(levels.items())}
+    pairs = [("LN", "C51"), ("BN running", "LN"), ("C51", "BN running"), ("BN batch", "LN")]
+    first = summary(planted(arms, contrasts=pairs))[0]
+    assert first.startswith("By AUC: BN batch (+1.99 [")
+    assert first.endswith(
+        "is above LN; no difference is shown in the 3 other contrasts at this size."
+    )
+    fewer = summary(planted(arms, contrasts=pairs[:2]))[0]
+    assert fewer == (
+        "By AUC: no difference from C51 is shown for LN at this size; no difference from LN is "
+        "shown for BN running at this size."
+    )
+
+
 def test_a_reference_near_0_on_a_game_is_flagged():
     numbers = planted({"C51": near(0.02, 1.0, 1.0), "LN": near(3.0, 1.1, 1.1)})
     text = said(numbers)

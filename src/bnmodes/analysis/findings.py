@@ -1,6 +1,6 @@
 """What a study shows, in plain sentences, whichever way it falls."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -21,6 +21,7 @@ _DIVERGED = {
 }
 _TURNED = {ABOVE: BELOW, BELOW: ABOVE}
 _LISTED = 5  # diverged runs that are named before they are only counted
+_MOST_UNDECIDED = 2  # arms, no difference from which is shown, that are named
 
 
 def headline(numbers: StudyNumbers) -> str:
@@ -84,36 +85,47 @@ def summary(numbers: StudyNumbers) -> list[str]:
 
 
 def _compared(numbers: StudyNumbers, here: Sequence[Contrast]) -> str:
-    """Verdicts by what an arm is compared with; with their sizes where there is one UTD."""
-    parts = []
-    for other in dict.fromkeys(one.other.name for one in here):
-        of_other = [one for one in here if one.other.name == other]
-        parts += _compared_with(numbers, of_other)
-    return "; ".join(parts)
+    """What is shown, by what an arm is compared with; then what is not. With sizes where there is
+    one UTD."""
+    by_other = [
+        [one for one in here if one.other.name == other]
+        for other in dict.fromkeys(one.other.name for one in here)
+    ]
+    decided = [part for group in by_other for part in _decided(numbers, group)]
+    undecided = [part for group in by_other for part in _undecided(numbers, group)]
+    if len(undecided) > _MOST_UNDECIDED:
+        number = sum(one.verdict == UNDECIDED for one in here)
+        which = f"the {number} other" if decided else f"any of {number}"
+        undecided = [f"no difference is shown in {which} contrasts at this size"]
+    return "; ".join([*decided, *undecided, *(part for g in by_other for part in _unjudged(g))])
 
 
-def _compared_with(numbers: StudyNumbers, here: Sequence[Contrast]) -> list[str]:
-    reference = short_name(here[0].other)
-    by_verdict: dict[str, list[Contrast]] = {}
-    for one in here:
-        by_verdict.setdefault(one.verdict, []).append(one)
-    parts = []
+def _decided(numbers: StudyNumbers, here: Sequence[Contrast]) -> Iterator[str]:
     for verdict in (ABOVE, BELOW):
-        if decided := by_verdict.get(verdict):
-            names = [short_name(one.arm) + _effect(numbers, one) for one in decided]
-            parts.append(f"{_listed(names)} {_is(names)} {verdict} {reference}")
-    if undecided := by_verdict.get(UNDECIDED):
-        names = [short_name(one.arm) for one in undecided]
+        if names := _names(here, verdict, lambda one: _effect(numbers, one)):
+            yield f"{_listed(names)} {_is(names)} {verdict} {short_name(here[0].other)}"
+
+
+def _undecided(numbers: StudyNumbers, here: Sequence[Contrast]) -> Iterator[str]:
+    if names := _names(here, UNDECIDED):
         others = sum(utd_of(arm) == utd_of(here[0].arm) for arm in numbers.arms) - 1
         who = "any arm" if len(names) == others > 1 else _listed(names, "or")
-        parts.append(f"no difference from {reference} is shown for {who} at this size")
-    if unjudged := by_verdict.get(UNJUDGED):
-        names = [short_name(one.arm) for one in unjudged]
-        parts.append(
-            f"{_listed(names)} cannot be judged against {reference}, because so few runs could "
-            "never show a difference"
+        reference = short_name(here[0].other)
+        yield f"no difference from {reference} is shown for {who} at this size"
+
+
+def _unjudged(here: Sequence[Contrast]) -> Iterator[str]:
+    if names := _names(here, UNJUDGED):
+        yield (
+            f"{_listed(names)} cannot be judged against {short_name(here[0].other)}, because so "
+            "few runs could never show a difference"
         )
-    return parts
+
+
+def _names(
+    here: Sequence[Contrast], verdict: str, more: Callable[[Contrast], str] = lambda one: ""
+) -> list[str]:
+    return [short_name(one.arm) + more(one) for one in here if one.verdict == verdict]
 
 
 def _effect(numbers: StudyNumbers, one: Contrast) -> str:
