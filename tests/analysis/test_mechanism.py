@@ -97,7 +97,9 @@ def test_the_summary_says_whether_exposure_orders_the_scores(numbers):
         ),
         resamples=50,
     )
-    assert "the more, the lower the score" in " ".join(mechanism.sentences(ordered))
+    assert "a run has a lower score the larger that share is" in " ".join(
+        mechanism.sentences(ordered)
+    )
 
 
 def test_a_study_without_diagnostics_says_and_draws_nothing_of_them():

@@ -182,21 +182,21 @@ def sentences(numbers: StudyNumbers) -> list[str]:
     shown = (
         "Running statistics change this share of the greedy actions, while training, in the roles "
         f"that choose actions and read them: {listed}."
-    ) + (f" No such role of {others} reads them, which counts as 0." if others else "")
+    ) + (f" In {others} none of these roles reads them: a share of 0." if others else "")
     shown += diverged_words(numbers, arms)
     if np.isnan(by_game).all():  # all alike: nothing to order by
         return [shown]
     together = float(np.nanmean(by_game))
     verdict = (
-        "the more, the lower the score"
+        "a run has a lower score the larger that share is"
         if together < -0.5
-        else "the more, the higher the score"
+        else "a run has a higher score the larger that share is"
         if together > 0.5
-        else "this does not order the scores"
+        else "that share does not order the scores"
     )
     correlation, games = f"{together:+.2f}".replace("-", "−"), counted(len(by_game), "game")
     return [
         shown,
-        f"Over the runs of these arms, {verdict}: rank correlation of that share with AUC within "
-        f"a game {correlation} (mean of {games}; it says nothing of causes).",
+        f"Over the runs of these arms, {verdict}: its rank correlation with AUC within a game is "
+        f"{correlation} (mean of {games}; it says nothing of causes).",
     ]
