@@ -87,10 +87,10 @@ def test_exposure_counts_only_the_roles_that_read_stored_moments(numbers):
 def test_the_summary_says_whether_exposure_orders_the_scores(numbers):
     said = " ".join(summary(numbers))
     assert "BN running 0.999 45%" in said
-    assert "No such role of BN batch reads them, which counts as 0." in said
+    assert "In BN batch none of these roles reads them: a share of 0." in said
     assert "BN batch 0%" not in said, "the figure shows what they would change in it"
     # BN batch was planted lowest though it is not exposed, so the order is weak.
-    assert "this does not order the scores" in said
+    assert "that share does not order the scores" in said
     ordered = StudyNumbers(
         planted(
             level=lambda arm: 0.4 if arm.base == "bn-batch" else 0.4 - CHANGED.get(arm.name, 0) / 2
