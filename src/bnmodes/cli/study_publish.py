@@ -60,11 +60,13 @@ def study_publish(args: list[str]) -> None:
 
 def _commits(results: "StudyResults", otherwise: str | None) -> dict["StudyRun", str]:
     """Of each finished run, the commit that it records, or else the one that was given."""
-    commits = {run: _origin(results, run).commit or otherwise for run in results.finished}
-    known = {run: commit for run, commit in commits.items() if commit is not None}
-    for run in commits.keys() - known.keys():
-        raise UsageError(f"{run}, does not record its commit: say with --commit which it was.")
-    return known
+    commits = {}
+    for run in results.finished:
+        commit = _origin(results, run).commit or otherwise
+        if commit is None:
+            raise UsageError(f"{run}, does not record its commit: say with --commit which it was.")
+        commits[run] = commit
+    return commits
 
 
 def _about(

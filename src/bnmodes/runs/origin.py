@@ -38,8 +38,8 @@ def origin_here() -> Origin:
 
 
 def commit_of(program: Path) -> str | None:
-    """Of the repository that has this file, marked "-dirty" where another file of its folder or
-    below differs from it. A repository that the program is only installed inside of, such as its
+    """Of the repository that has this file, marked "-dirty" where a file in its folder or below
+    differs from it. A repository that the program is only installed inside of, such as its
     user's own, is another's."""
     package = program.parent
     try:
