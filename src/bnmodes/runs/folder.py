@@ -18,7 +18,7 @@ from bnmodes.protocol import as_table
 from bnmodes.runs.completion import Completion, read_completion
 from bnmodes.runs.metrics_file import MEND, MetricsFile
 from bnmodes.runs.origin import Origin, origin_here
-from bnmodes.runs.spec import AnotherVersion, RunSpec, spec_from_json
+from bnmodes.runs.spec import AnotherVersion, RunSpec, first_difference, spec_from_json
 
 
 class FolderInUse(UsageError):
@@ -132,11 +132,7 @@ class RunFolder:
             stored = self.spec()
         except AnotherVersion as error:
             return str(error).rstrip(".")
-        if stored == spec:
-            return ""
-        ours, theirs = _flat(spec.to_json()), _flat(stored.to_json())
-        name = next(name for name in ours | theirs if ours.get(name) != theirs.get(name))
-        return f"{name} is {theirs.get(name)} there, {ours.get(name)} here"
+        return first_difference(stored, spec)
 
     def spec(self) -> RunSpec:
         return self._described(lambda described: spec_from_json(described["spec"]))
@@ -275,11 +271,3 @@ def _described(spec: RunSpec, execution: Execution) -> dict[str, Any]:
         **asdict(origin_here()),
         **asdict(execution),  # as it was begun
     }
-
-
-def _flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in data.items():
-        nested = isinstance(value, dict)
-        flat |= _flat(value, f"{prefix}{name}.") if nested else {prefix + name: value}
-    return flat

@@ -159,6 +159,23 @@ def spec_from_json(data: dict[str, Any]) -> RunSpec:
     return _build(RunSpec, data, settings=find_agent(data["agent"]).settings)
 
 
+def first_difference(stored: RunSpec, spec: RunSpec) -> str:
+    """The first setting in which the stored run is not this one, in words; empty: it is."""
+    if stored == spec:
+        return ""
+    ours, theirs = _flat(spec.to_json()), _flat(stored.to_json())
+    name = next(name for name in ours | theirs if ours.get(name) != theirs.get(name))
+    return f"{name} is {theirs.get(name)} there, {ours.get(name)} here"
+
+
+def _flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in data.items():
+        nested = isinstance(value, dict)
+        flat |= _flat(value, f"{prefix}{name}.") if nested else {prefix + name: value}
+    return flat
+
+
 def _build(cls: type, data: dict[str, Any], **known_types: type) -> Any:
     """A (nested, frozen) dataclass from what `asdict` made of it."""
     hints = _hints(cls) | known_types

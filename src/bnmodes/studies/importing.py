@@ -12,10 +12,11 @@ from pathlib import Path
 
 import polars as pl
 
+from bnmodes import plugins
 from bnmodes.errors import UsageError
 from bnmodes.files import refuse_link, sha256_of, write_json
 from bnmodes.runs.folder import RunFolder
-from bnmodes.runs.spec import AnotherVersion, spec_from_json
+from bnmodes.runs.spec import AnotherVersion, first_difference, spec_from_json
 from bnmodes.studies.published import Published, PublishedRun
 from bnmodes.studies.results import run_path
 from bnmodes.studies.schedule import prepare, refuse_other_files
@@ -33,7 +34,7 @@ def import_runs(published: Published, study: Study, root: Path) -> Imported:
     """Put the runs back that are not there; what is refused leaves the disk as it was."""
     runs = published.of(study)
     for run, each in runs.items():
-        _require_same_run(run, each, published)
+        _require_same_run(run, each, published, study)
     refuse_other_files(root)
     refuse_link(root / "runs")
     there = tuple(run for run in runs if _is_there(run, root))
@@ -50,19 +51,21 @@ def import_runs(published: Published, study: Study, root: Path) -> Imported:
     return Imported(new, there)
 
 
-def _require_same_run(run: StudyRun, published: PublishedRun, of: Published) -> None:
+def _require_same_run(run: StudyRun, published: PublishedRun, of: Published, study: Study) -> None:
     """The run has the specification that the study declares now, and its hash is that one's."""
     older = f"draw it with the version that made it (commit {of.about['commit']})."
+    if plugins.is_reference(study.source):
+        older = f"import it with the file {of.study} as it was."
     try:
         stored = spec_from_json(published.described["spec"])
     except AnotherVersion as error:
         raise UsageError(f"{of.folder}: {str(error).rstrip('.')}; {older}") from None
     except (KeyError, TypeError, AttributeError):
         raise UsageError(f"{of.folder} holds no specification of {run}: {older}") from None
-    if stored != run.spec:
+    if difference := first_difference(stored, run.spec):
         raise UsageError(
-            f"{of.folder} holds {run}, with another specification than this version's study "
-            f"{of.study}: {older}"
+            f"{of.folder} holds {run}, with another specification than {study.source} declares "
+            f"({difference}): {older}"
         )
     if published.run != run.spec.content_hash:
         raise UsageError(
