@@ -118,8 +118,8 @@ def study_show(args: list[str]) -> None:
         seconds, cores = estimate_seconds(study), len(os.sched_getaffinity(0))
         on_all = f", {duration(seconds / cores)} on {cores}" if cores > 1 else ""
         console.print(
-            f"time   about {duration(seconds)} on one core here{on_all}, without evaluations and the "
-            "start of each run"
+            f"time   about {duration(seconds)} on one core here{on_all}, without evaluations and "
+            "starts of runs"
         )
 
 
