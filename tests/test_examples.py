@@ -74,4 +74,7 @@ def test_statistics_of_few_other_rows_widen_the_values_as_students_t_does(shown)
     assert [a / b for a, b in zip(other, own, strict=True)] == pytest.approx(
         rows["√((n + 1) / (n − 3))"], rel=0.2
     )
+    assert all(a > 1.05 * b for a, b in zip(other, own, strict=True))
+    before = rows["n observations before"]
+    assert all(a > 1.05 * b for a, b in zip(before, own, strict=True))
     assert max(rows["mean 0, variance 1"]) < 0.5 * min(own)

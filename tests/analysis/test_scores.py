@@ -279,10 +279,12 @@ def test_the_rounded_edges_of_equal_parts_all_count():
     np.testing.assert_allclose(auc(scores), scores.values.mean(-1))
 
 
-@pytest.mark.parametrize(("level", "is_percent"), [(0.02, False), (0.5, True)])
+@pytest.mark.parametrize(("level", "is_percent"), [(0.02, False), (0.06, False), (0.5, True)])
 def test_nothing_is_a_percentage_of_a_reference_at_random_play(level, is_percent):
     """And both measures have the same unit."""
     study = STUDIES["paper-a"].restricted(arms=["C51", "LN"], seeds=[0, 1])
     numbers = StudyNumbers(synthetic_results(study, level=lambda arm: level), resamples=2)
+    final, auc = (numbers.interval(numbers.arms[0], measure).point for measure in ("final", "auc"))
+    assert (auc < 0.05 < final) == (level == 0.06), "random play by one measure alone is enough"
     unit = "% of C51" if is_percent else numbers.unit
     assert [numbers.relative_unit(measure) for measure in MEASURES] == [unit, unit]

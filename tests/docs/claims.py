@@ -37,7 +37,7 @@ way** where there are too few seeds for a test but every run shows the direction
 tell**. The paper's numbers are of Atari, most of ours of MinAtar: a verdict is about the games and
 lengths named, not about the paper.
 
-Brackets are 95% intervals, paired by seed and each by itself; p-values are those of permutation
+Brackets are 95% intervals, not corrected for their number; p-values are those of permutation
 tests, corrected for all contrasts of a study. Where an interval excludes 0 and p is above 0.05, p
 counts ([statistics](explanation/statistics.md)). A difference of arms is one of IQMs in units of
 the mean AUC of the study's reference arm: +0.78 is 78% of that AUC, and a final difference can

@@ -480,6 +480,42 @@ def test_runs_that_are_gone_are_not_taken_out_of_what_was_published(
     assert everything_in(published.parent) == before
 
 
+def test_runs_imported_by_an_older_version_are_not_published_as_originals(
+    published, run, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(publish, "draw_all", lambda numbers: ())  # seconds
+    assert run("study", "import", published, "--out", tmp_path / "mine")[0] == 0
+    folder = RunFolder(run_path(tmp_path / "mine", STUDY.runs[0]))
+    folder.published_path.unlink()
+    done = json.loads(folder.done_path.read_text())
+    del done["sha256"]["published.json"], done["checksum"]
+    folder.done_path.write_text(json.dumps(done | {"checksum": checksum_of(done)}))
+    before = everything_in(published)
+    code, _, err = run("study", "publish", "small", "--out", tmp_path / "mine", "--to", published)
+    assert (code, "imported by an older version" in err) == (2, True)
+    assert everything_in(published) == before
+
+
+def test_a_page_says_which_runs_are_missing_and_which_lack_a_quantity(
+    root, published, run, tmp_path
+):
+    page = (published / "README.md").read_text()
+    assert "1 of 4 runs missing" in page
+    assert "mean returns are of all finished runs." in page
+    assert "some of the measured quantities" not in page
+    numbers = pl.read_parquet(published / "numbers.parquet")
+    first = read_published(published).runs[0].run
+    fewer = numbers.filter((pl.col("run") != first) | ~pl.col("metric").str.contains("rank"))
+    assert len(fewer) < len(numbers)
+    fewer.write_parquet(published / "numbers.parquet")
+    reseal(published)
+    assert run("study", "import", published, "--out", tmp_path / "mine")[0] == 0
+    words = ("study", "publish", "small", "--out", tmp_path / "mine", "--to", published)
+    assert run(*words)[0] == 0
+    page = (published / "README.md").read_text()
+    assert "1 run lacks some of the measured quantities below." in page
+
+
 def test_a_page_says_which_part_of_the_study_it_has(root, run, monkeypatch, tmp_path):
     """Also where nobody named a part: arms, games and seeds without a run are none of it."""
     monkeypatch.setattr(publish, "draw_all", lambda numbers: ())  # seconds

@@ -95,7 +95,7 @@ def _compared(numbers: StudyNumbers, here: Sequence[Contrast]) -> str:
     undecided = [part for group in by_other for part in _undecided(numbers, group)]
     if len(undecided) > _MOST_UNDECIDED:
         number = sum(one.verdict == UNDECIDED for one in here)
-        which = f"the {number} other" if decided else f"any of {number}"
+        which = f"{number} other" if decided else f"any of {number}"
         undecided = [f"no difference is shown in {which} contrasts at this size"]
     return "; ".join([*decided, *undecided, *(part for g in by_other for part in _unjudged(g))])
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from bnmodes.analysis.captions import intervals_as, percent_words
 from bnmodes.analysis.figures.figure import draw_all
 from bnmodes.analysis.figures.style import game_title, render
@@ -58,7 +60,24 @@ def write_figures(numbers: StudyNumbers, folder: Path) -> str:
         picture = Path("figures") / f"{drawing.name}.png"
         (folder / picture).write_bytes(render(drawing.figure, ["png"])["png"])
         shown.append(f"![{drawing.name}]({picture.as_posix()})\n\n*{drawing.caption}*")
-    return "\n\n".join([FIGURES, *shown]) + "\n"
+    return "\n\n".join(filter(None, [FIGURES, _unmeasured_words(numbers.results), *shown])) + "\n"
+
+
+def _unmeasured_words(results: StudyResults) -> str:
+    """How many runs lack a number that figures show of others of their arm, as runs do that were
+    published before it was measured; empty: none. Diverged runs lack it for another reason."""
+    run = ["arm", "game", "seed"]
+    there = results.table.filter(pl.col("metric").is_in(list(results.asked)))
+    pairs = there.select(*run, "metric").unique()
+    of_arm = pairs.group_by("arm").agg(pl.col("metric").n_unique().alias("most"))
+    of_run = pairs.group_by(run).agg(pl.len().alias("own")).join(of_arm, on="arm")
+    fewer = of_run.filter(pl.col("own") < pl.col("most")).collect()
+    diverged = {(one.arm, canonical_name(one.game), one.seed) for one in results.diverged}
+    number = sum(row not in diverged for row in fewer.select(run).iter_rows())
+    if not number:
+        return ""
+    lack = "lacks" if number == 1 else "lack"
+    return f"{counted(number, 'run')} {lack} some of the measured quantities below."
 
 
 def _refuse_other_content(folder: Path, results: StudyResults) -> None:
@@ -134,7 +153,7 @@ def numbers_page(numbers: StudyNumbers, about: Mapping[str, Any]) -> str:
 def _missing_words(numbers: StudyNumbers) -> str:
     """Which runs IQMs and tests leave out; empty where all are there."""
     note = numbers.missing_note(numbers.utds)
-    return f"{note[0].upper()}{note[1:]}; mean returns are of all runs." if note else ""
+    return f"{note[0].upper()}{note[1:]}; mean returns are of all finished runs." if note else ""
 
 
 def _score_table(numbers: StudyNumbers) -> str:

@@ -199,7 +199,7 @@ class StudyNumbers:
             return {}
         points = {m: float(iqm(self.values(self.reference, m))) for m in MEASURES}
         least = _NEAR_RANDOM if self.human else 0.0
-        return points if min(points.values()) > least else {}
+        return points if all(point > least for point in points.values()) else {}
 
     def relative(self, arm: Arm, measure: str) -> Interval:
         """IQM in percent of the reference, or in its own unit where there are no percentages."""

@@ -52,5 +52,9 @@ def commit_of(program: Path) -> str | None:
 
 
 def _git(*words: str, folder: Path) -> str:
-    done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True)
+    """What git prints in this folder. It takes no lock, which somebody's commit may need, and no
+    repository from the environment, which a hook may have set."""
+    here = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    command = ["git", "--no-optional-locks", *words]
+    done = subprocess.run(command, cwd=folder, env=here, capture_output=True, text=True, check=True)
     return done.stdout.strip()

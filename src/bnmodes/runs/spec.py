@@ -164,7 +164,10 @@ def first_difference(stored: RunSpec, spec: RunSpec) -> str:
     if stored == spec:
         return ""
     ours, theirs = _flat(spec.to_json()), _flat(stored.to_json())
-    name = next(name for name in ours | theirs if ours.get(name) != theirs.get(name))
+    differing = (name for name in ours | theirs if ours.get(name) != theirs.get(name))
+    name = next(differing, None)
+    if name is None:  # such as no value beside an empty one
+        return "an empty setting differs"
     return f"{name} is {theirs.get(name)} there, {ours.get(name)} here"
 
 

@@ -133,6 +133,11 @@ def _texts(folder: RunFolder) -> dict[str, str]:
     """Its spec.json and done.json; those of an imported run as they were when it was published."""
     if folder.published_path.exists():
         return json.loads(folder.published_path.read_text(encoding="utf-8"))
+    if folder.completion is not None and folder.completion.imported:
+        raise UsageError(
+            f"{folder.path} was imported by an older version, which did not keep its files as they "
+            "were: delete it and import it again."
+        )
     paths = {"spec_json": folder.spec_path, "done_json": folder.done_path}
     return {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
 

@@ -148,10 +148,12 @@ def number_cell(key: str, value: float | int, text: str | None = None) -> str:
     return f'<td class="n" data-key="{escape(key)}" data-point="{value!r}">{escape(shown)}</td>'
 
 
-def interval_cell(key: str, interval: Interval, ending: str = "") -> str:
+def interval_cell(
+    key: str, interval: Interval, ending: str = "", *, has_interval: bool = True
+) -> str:
+    """One seed has no interval, but the point itself as its bounds."""
     shown = f"{number(interval.point)}{ending}"
-    # Where the seeds have no spread, as one seed has none, there is no interval.
-    known = np.isfinite([interval.low, interval.high]).all() and interval.low != interval.high
+    known = has_interval and np.isfinite([interval.low, interval.high]).all()
     bounds = f"[{number(interval.low)}, {number(interval.high)}]" if known else "[–]"
     return (
         f'<td class="n" data-key="{escape(key)}" data-point="{interval.point!r}" '

@@ -1,5 +1,7 @@
 """The parts of a report that hold numbers: contrasts, aggregates, games, completeness."""
 
+from functools import partial
+
 import numpy as np
 
 from bnmodes.analysis.captions import intervals_as, percent_words
@@ -60,17 +62,18 @@ def contrasts_section(numbers: StudyNumbers) -> str:
     if claims:
         content += [paragraph("What each declared contrast tests:", "note")]
         content.append(bullets(claims))
+    cell = partial(interval_cell, has_interval=numbers.has_intervals)
     for measure in MEASURES:
         rows = [
             [
                 arm_name(numbers, one.arm),
                 text_cell(one.other.name),
                 text_cell(one.verdict),
-                interval_cell(f"{measure}|difference|{_pair(one)}", one.difference),
+                cell(f"{measure}|difference|{_pair(one)}", one.difference),
                 number_cell(
                     f"{measure}|p|{_pair(one)}", one.p, "–" if one.verdict == UNJUDGED else None
                 ),
-                interval_cell(f"{measure}|improvement|{_pair(one)}", one.improvement),
+                cell(f"{measure}|improvement|{_pair(one)}", one.improvement),
                 text_cell(f"{one.games_ahead} of {one.games}"),
             ]
             for one in found
@@ -98,18 +101,19 @@ def aggregates_section(numbers: StudyNumbers) -> str:
             "note",
         )
     ]
+    cell = partial(interval_cell, has_interval=numbers.has_intervals)
     for measure in MEASURES:
         whole = numbers.reference_point(measure)
         percent = [f"IQM, % of {numbers.reference_name}"] if whole is not None else []
         rows = []
         for arm in numbers.arms:
             cells = [
-                interval_cell(f"{measure}|{name}|{arm.name}", numbers.interval(arm, measure, of))
+                cell(f"{measure}|{name}|{arm.name}", numbers.interval(arm, measure, of))
                 for name, of in AGGREGATES.items()
             ]
             if whole is not None:
                 relative = numbers.relative(arm, measure)
-                cells.insert(1, interval_cell(f"{measure}|percent|{arm.name}", relative, "%"))
+                cells.insert(1, cell(f"{measure}|percent|{arm.name}", relative, "%"))
             rows.append([arm_name(numbers, arm), *cells])
         first, *others = AGGREGATES
         content.append(f"<h3>{MEASURE_NAMES[measure]}</h3>")
