@@ -12,7 +12,6 @@ from pathlib import Path
 
 import polars as pl
 
-from bnmodes import plugins
 from bnmodes.errors import UsageError
 from bnmodes.files import refuse_link, sha256_of, write_json
 from bnmodes.runs.folder import RunFolder
@@ -53,9 +52,7 @@ def import_runs(published: Published, study: Study, root: Path) -> Imported:
 
 def _require_same_run(run: StudyRun, published: PublishedRun, of: Published, study: Study) -> None:
     """The run has the specification that the study declares now, and its hash is that one's."""
-    older = f"draw it with the version that made it (commit {of.about['commit']})."
-    if plugins.is_reference(study.source):
-        older = f"import it with the file {of.study} as it was."
+    older = of.with_which(study)
     try:
         stored = spec_from_json(published.described["spec"])
     except AnotherVersion as error:

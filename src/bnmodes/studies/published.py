@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 
+from bnmodes import plugins
 from bnmodes.envs.registry import canonical_name
 from bnmodes.errors import UsageError
 from bnmodes.files import sha256_of, write_json
@@ -71,10 +72,17 @@ class Published:
             if (run.arm, run.game, run.seed) not in declared:
                 raise UsageError(
                     f"{self.folder} holds {run.arm} on {run.game}, seed {run.seed}, which is no "
-                    f"run of study {study.name}: import it with the version of bnmodes that made "
-                    f"it (commit {self.about['commit']})."
+                    f"run of study {study.name}: {self.with_which(study)}"
                 )
         return {declared[run.arm, run.game, run.seed]: run for run in self.runs}
+
+    def with_which(self, study: Study) -> str:
+        """How to import what this study no longer declares."""
+        if plugins.is_reference(study.source):
+            return f"import it with the file {self.study} as it was."
+        return (
+            f"import it with the version of bnmodes that made it (commit {self.about['commit']})."
+        )
 
     def results(self, study: Study) -> StudyResults:
         """The same numbers as those of the runs themselves, without importing them. The study may
