@@ -45,8 +45,8 @@ exceed 1; on Atari it is in human-normalised scores. The contrasts of `demo`, `q
 `quick-c51` were declared after their runs had been seen, and `demo` is the smallest study that was
 found to show the effect: read their p-values as descriptions. Those of `why-pqn`, `why-c51`,
 `why-c51-paper`, `slow-c51` and `small-a-short` were declared before their runs. Every number of
-ours is computed from the [published results](#published-results), and a test compares this page with them. [The
-paper, line by line](paper.md) has the command for each figure.
+ours is computed from the [published results](#published-results), and a test compares this page
+with them. [The paper, line by line](paper.md) has the command for each figure.
 """
 
 
