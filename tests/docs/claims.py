@@ -202,7 +202,8 @@ def readme_table() -> str:
         title = claim["title"]
         for tested in claim.get("tested", ()):
             study = tested["study"]
-            where = f"[{study}](docs/results/{study}/README.md) ({short_scale(study)})"
+            at = f"; {tested['at']}" if "at" in tested else ""
+            where = f"[{study}](docs/results/{study}/README.md) ({short_scale(study)}{at})"
             lines.append(f"| {title} | {where} | {tested['verdict']} |")
             title = ""
     untested = sum("tested" not in claim for claim in claimed)
