@@ -3,10 +3,10 @@
     python examples/max_q_of_a_new_network.py [GAME]
 
 Values normalised with the statistics of their own n rows have exactly variance 1. With those of n
-other rows of a normal distribution it is (n + 1) / (n − 3): the deviation of few rows is often too
-small, and dividing by it makes large values (Student's t). The mean of the values stays the same,
-but their maximum over actions grows with the deviation. Printed, for minibatches of n rows: the
-mean max-Q of the next observations of random play, over five new networks.
+other, independent rows of a normal distribution it is (n + 1) / (n − 3): the deviation of few rows
+is often too small, and dividing by it makes large values (Student's t). Their maximum over actions
+grows with this deviation. Printed, for minibatches of n rows: the mean max-Q of the next
+observations of random play, over five new networks.
 """
 
 import sys

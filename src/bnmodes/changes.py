@@ -51,6 +51,15 @@ def with_changes(record: Record, changes: Mapping[str, Any], prefix: str = "") -
     return cast(Record, replace(cast(Any, record), **own))
 
 
+def dotted(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values of a nested record by dotted names, such as "norm.kind"."""
+    flat: dict[str, Any] = {}
+    for name, value in record.items():
+        nested = isinstance(value, Mapping)
+        flat |= dotted(value, f"{prefix}{name}.") if nested else {prefix + name: value}
+    return flat
+
+
 def _unknown(record: Any, name: str, prefix: str) -> str:
     known = [f.name for f in fields(record)]
     near = nearest(name, known)

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from bnmodes.analysis.palette import HISTOGRAM
+from bnmodes.changes import dotted
 from bnmodes.studies.study import Arm, Study, StudyRun
 
 _UTD = "updates_per_decision"
@@ -25,15 +26,7 @@ def changes_of(arm: Arm) -> dict[str, Any]:
 def flat_settings(run: StudyRun) -> dict[str, Any]:
     """Everything that a run was set to, by dotted names such as "norm.kind"."""
     settings: Any = run.spec.settings
-    return _flat(asdict(settings))
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in settings.items():
-        is_record = isinstance(value, Mapping)
-        flat |= _flat(value, f"{prefix}{name}.") if is_record else {prefix + name: value}
-    return flat
+    return dotted(asdict(settings))
 
 
 def utd_of(arm: Arm) -> float:

@@ -10,6 +10,7 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 from bnmodes.agents.agent import Settings
 from bnmodes.agents.registry import arm_label, arm_settings, find_agent
 from bnmodes.bounds import Count, Fraction, Whole, check_bounds
+from bnmodes.changes import dotted
 from bnmodes.envs.contract import NewLife
 from bnmodes.envs.registry import canonical_name, env_suite, tells_life_losses
 from bnmodes.errors import UsageError
@@ -163,20 +164,12 @@ def first_difference(stored: RunSpec, spec: RunSpec) -> str:
     """The first setting in which the stored run is not this one, in words; empty: it is."""
     if stored == spec:
         return ""
-    ours, theirs = _flat(spec.to_json()), _flat(stored.to_json())
+    ours, theirs = dotted(spec.to_json()), dotted(stored.to_json())
     differing = (name for name in ours | theirs if ours.get(name) != theirs.get(name))
     name = next(differing, None)
     if name is None:  # such as no value beside an empty one
         return "an empty setting differs"
     return f"{name} is {theirs.get(name)} there, {ours.get(name)} here"
-
-
-def _flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in data.items():
-        nested = isinstance(value, dict)
-        flat |= _flat(value, f"{prefix}{name}.") if nested else {prefix + name: value}
-    return flat
 
 
 def _build(cls: type, data: dict[str, Any], **known_types: type) -> Any:
